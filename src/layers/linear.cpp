@@ -40,7 +40,6 @@ class LinearOperation : public Operation {
     input_.keep(input);
     const auto weight = weight_.gathered();  // (n/out, k/in)
     const Tensor rows = rows_of(input);
-    const GemmKernel mm = kernel(GemmUse::output, rows, *weight);
     const bool dots = context_->scheduler().phase() == Phase::generate && has_row_dots(rows, *weight);
     const int64_t m = rows.size(0), n = weight->size(0);
     const Tensor bias = bias_ ? *bias_->gathered() : Tensor();
@@ -50,24 +49,29 @@ class LinearOperation : public Operation {
       return to;
     };
     const auto all = [&](const Tensor& added) {
-      const auto plain = [&] { return gemm(mm, rows, *weight, added.defined() ? std::optional(added) : std::nullopt); };
+      const auto plain = [&] {
+        return gemm(kernel(GemmUse::output, rows, *weight), rows, *weight,
+                    added.defined() ? std::optional(added) : std::nullopt);
+      };
       return with_low_rank(dots ? row_dots(rows, *weight, added) : plain(), rows);
     };
-    const RowProduct product{.rows = m,
-                             .width = n,
-                             .options = rows.options(),
-                             .all = [&] { return all({}); },
-                             .some =
-                                 [&](const Tensor& to, Range range) {
-                                   const Tensor some = rows.narrow(0, range.begin, range.size());
-                                   gemm_into(mm, to, some, *weight, /*add=*/false);
-                                   with_low_rank(to, some);
-                                 },
-                             .owner = {}};
+    const auto summed = [&] {
+      const GemmKernel mm = kernel(GemmUse::output, rows, *weight);
+      const RowProduct product{.rows = m,
+                               .width = n,
+                               .options = rows.options(),
+                               .all = [&] { return all({}); },
+                               .some =
+                                   [&](const Tensor& to, Range range) {
+                                     const Tensor some = rows.narrow(0, range.begin, range.size());
+                                     gemm_into(mm, to, some, *weight, /*add=*/false);
+                                     with_low_rank(to, some);
+                                   },
+                               .owner = {}};
+      return sum_with_tail(context_, product, in_axis_, weight_.name(), bias, tail_, elsewhere_);
+    };
     const bool whole = context_->shape()[in_axis_] == 1 && !elsewhere_;
-    TailedRows output =  // (m, n/out)
-        whole ? with_tail(all(bias), tail_)
-              : sum_with_tail(context_, product, in_axis_, weight_.name(), bias, tail_, elsewhere_);
+    TailedRows output = whole ? with_tail(all(bias), tail_) : summed();  // (m, n/out)
     *finish_ = std::move(output.finish);
     std::vector<int64_t> shape = input.sizes().vec();
     shape.back() = n;

@@ -5,94 +5,119 @@
 #include <limits>
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/softmax.h>
 #include <c10/util/BFloat16.h>
 
+#include "axonn/coconet/stages/stage_chain.hpp"
 #include "kernels/cpu/dot_lanes.hpp"
 #include "kernels/cpu/parallel.hpp"
+#include "kernels/cpu/row_chains.hpp"
 
 namespace axonn {
 namespace {
 
 using at::Tensor;
+using coconet::ElementType;
+using coconet::PointwiseKernel;
+using coconet::PointwiseOp;
+using coconet::StageChain;
 
 constexpr int64_t kGrain = 1 << 15;  // least elements of the keys for a thread
-// Rows of scores have multiples of this length: LibTorch sums less than a vector in another order,
-// and a short text beside a long one would have other bits than by itself.
-constexpr int64_t kWhole = 64;
 
-// The rows of one text's head of keys, or of values.
+// Streams: score, replaced by exp(score - greatest). Scalars: greatest. The sum is that of the row.
+StageChain exponential_chain() {
+  PointwiseKernel kernel;
+  const auto score = kernel.stream("score", ElementType::fp32);
+  const PointwiseKernel::Value below =
+      kernel.apply(PointwiseOp::subtract, {kernel.load(score), kernel.scalar("greatest", ElementType::fp32)});
+  const PointwiseKernel::Value power = kernel.apply(PointwiseOp::fast_exponential, {below});
+  kernel.store(score, power);
+  kernel.reduce(ReduceOp::sum, power);
+  return StageChain(kernel);
+}
+
+// A head of keys and values of one text, and the heads of queries that share it.
 template <typename Element>
-const Element* rows_of(const Tensor& cache, int64_t text, int64_t head, int64_t first) {
-  return cache.const_data_ptr<Element>() + text * cache.stride(0) + head * cache.stride(1) + first * cache.size(3);
-}
+struct Group {
+  const Element *queries, *keys, *values;
+  Element* output;
+  int64_t heads, count, features;
+};
 
-// Calls part(text, head of keys, its first head of queries) for all, among threads.
-template <typename Part>
-void for_groups(const Tensor& keys, int64_t longest, const Part& part) {
-  const int64_t groups = keys.size(1);
-  parallel_for(0, keys.size(0) * groups, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, longest * keys.size(3))),
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t i = begin; i < end; ++i) part(i / groups, i % groups);
-               });
-}
-
+// The scores of kRows queries, and the greatest of each.
 template <int64_t kRows, typename Element>
-AXONN_INLINE void score(const float* queries, const Element* keys, int64_t count, int64_t features, float* scores,
-                        int64_t longest) {
+AXONN_INLINE void score(const float* queries, const Group<Element>& group, float* scores, float* greatest) {
   float sums[kRows];
-  for (int64_t key = 0; key < count; ++key) {
-    dots<kRows>(queries, keys + key * features, features, sums);
-    for (int64_t r = 0; r < kRows; ++r) scores[r * longest + key] = sums[r];
+  for (int64_t key = 0; key < group.count; ++key) {
+    dots<kRows>(queries, group.keys + key * group.features, group.features, sums);
+    for (int64_t r = 0; r < kRows; ++r) {
+      scores[r * group.count + key] = sums[r];
+      greatest[r] = std::max(greatest[r], sums[r]);
+    }
+  }
+}
+
+// The mean of all values, by weights with this sum.
+template <typename Element>
+AXONN_INLINE void mix(const float* weights, float sum, const Group<Element>& group, float* sums, Element* output) {
+  std::fill_n(sums, group.features, 0.0F);
+  for (int64_t key = 0; key < group.count; ++key) {
+    const Element* const row = group.values + key * group.features;
+    AXONN_INDEPENDENT for (int64_t j = 0; j < group.features; ++j) sums[j] += weights[key] * number(row[j]);
+  }
+  for (int64_t j = 0; j < group.features; ++j) output[j] = static_cast<Element>(sums[j] / sum);
+}
+
+template <typename Element>
+void attend(const Group<Element>& group) {
+  static const StageChain exponentials = exponential_chain();
+  const int64_t heads = group.heads, count = group.count, features = group.features;
+  const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(features)));
+  std::vector<float> queries(static_cast<size_t>(heads * features)), scores(static_cast<size_t>(heads * count)),
+      greatest(static_cast<size_t>(heads), -std::numeric_limits<float>::infinity()),
+      sums(static_cast<size_t>(features));
+  with_wide_vectors([&]() AXONN_INLINE_LAMBDA {
+    for (int64_t i = 0; i < heads * features; ++i) queries[static_cast<size_t>(i)] = number(group.queries[i]) * scale;
+    int64_t head = 0;
+    for (; head + 4 <= heads; head += 4)
+      score<4>(queries.data() + head * features, group, scores.data() + head * count, greatest.data() + head);
+    for (; head < heads; ++head)
+      score<1>(queries.data() + head * features, group, scores.data() + head * count, greatest.data() + head);
+  });
+  for (int64_t head = 0; head < heads; ++head) {
+    float* const weights = scores.data() + head * count;
+    void* const streams[] = {weights};
+    const double scalars[] = {greatest[static_cast<size_t>(head)]};
+    const double sum = run_sum(exponentials, {.count = count, .streams = streams, .scalars = scalars});
+    with_wide_vectors([&]() AXONN_INLINE_LAMBDA {
+      mix(weights, static_cast<float>(sum), group, sums.data(), group.output + head * features);
+    });
   }
 }
 
 template <typename Element>
-AXONN_INLINE void mix(const float* weights, const Element* values, int64_t count, int64_t features, float* sums,
-                      Element* output) {
-  std::fill_n(sums, features, 0.0F);
-  for (int64_t key = 0; key < count; ++key) {
-    const Element* const row = values + key * features;
-    AXONN_INDEPENDENT for (int64_t j = 0; j < features; ++j) sums[j] += weights[key] * number(row[j]);
-  }
-  for (int64_t j = 0; j < features; ++j) output[j] = static_cast<Element>(sums[j]);
-}
-
-template <typename Element>
-Tensor attend(const Tensor& queries, const Tensor& keys, const Tensor& values, const std::vector<SeenKeys>& seen) {
-  const int64_t heads = queries.size(1), features = queries.size(2), shared = heads / keys.size(1);
-  const int64_t most = std::ranges::max(seen, {}, &SeenKeys::count).count;
-  const int64_t longest = (most + kWhole - 1) / kWhole * kWhole;
-  const Tensor wide = queries.to(at::kFloat).contiguous().mul(1 / std::sqrt(static_cast<double>(features)));
-  const Tensor scores =
-      at::full({queries.size(0), heads, longest}, -std::numeric_limits<float>::infinity(), wide.options());
-  const auto* const from = wide.const_data_ptr<float>();
-  auto* const to = scores.mutable_data_ptr<float>();
-  for_groups(keys, longest, [&](int64_t text, int64_t group) {
-    const auto [first, count] = seen[static_cast<size_t>(text)];
-    const auto* const some_keys = rows_of<Element>(keys, text, group, first);
-    with_wide_vectors([&]() AXONN_INLINE_LAMBDA {
-      int64_t head = text * heads + group * shared;
-      const int64_t end = head + shared;
-      for (; head + 4 <= end; head += 4)
-        score<4>(from + head * features, some_keys, count, features, to + head * longest, longest);
-      for (; head < end; ++head)
-        score<1>(from + head * features, some_keys, count, features, to + head * longest, longest);
-    });
-  });
-  const Tensor weights = at::softmax(scores, -1), output = at::empty(queries.sizes(), queries.options());
-  const auto* const weight = weights.const_data_ptr<float>();
-  auto* const out = output.mutable_data_ptr<Element>();
-  for_groups(values, longest, [&](int64_t text, int64_t group) {
-    const auto [first, count] = seen[static_cast<size_t>(text)];
-    const auto* const some_values = rows_of<Element>(values, text, group, first);
-    std::vector<float> sums(static_cast<size_t>(features));
-    with_wide_vectors([&]() AXONN_INLINE_LAMBDA {
-      for (int64_t head = text * heads + group * shared, end = head + shared; head < end; ++head)
-        mix(weight + head * longest, some_values, count, features, sums.data(), out + head * features);
-    });
-  });
+Tensor attend(const Tensor& some_queries, const Tensor& keys, const Tensor& values, const std::vector<SeenKeys>& seen) {
+  const Tensor queries = some_queries.contiguous(), output = at::empty(queries.sizes(), queries.options());
+  const int64_t heads = queries.size(1), features = queries.size(2), groups = keys.size(1), shared = heads / groups;
+  const int64_t longest = std::ranges::max(seen, {}, &SeenKeys::count).count;
+  const auto* const from = queries.const_data_ptr<Element>();
+  auto* const to = output.mutable_data_ptr<Element>();
+  const auto rows_of = [](const Tensor& cache, int64_t text, int64_t group, int64_t first) {
+    return cache.const_data_ptr<Element>() + text * cache.stride(0) + group * cache.stride(1) + first * cache.size(3);
+  };
+  parallel_for(0, keys.size(0) * groups, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, longest * features)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i) {
+                   const int64_t text = i / groups, group = i % groups, head = text * heads + group * shared;
+                   const auto [first, count] = seen[static_cast<size_t>(text)];
+                   attend<Element>({.queries = from + head * features,
+                                    .keys = rows_of(keys, text, group, first),
+                                    .values = rows_of(values, text, group, first),
+                                    .output = to + head * features,
+                                    .heads = shared,
+                                    .count = count,
+                                    .features = features});
+                 }
+               });
   return output;
 }
 

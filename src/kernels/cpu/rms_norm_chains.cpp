@@ -1,6 +1,8 @@
 #include "kernels/cpu/rms_norm_chains.hpp"
 
 #include <array>
+#include <cmath>
+#include <span>
 #include <vector>
 
 #include <ATen/ops/empty.h>
@@ -108,14 +110,11 @@ class PerRow {
   float* narrow_;
 };
 
-// The sum that a chain's one reduction gives for a row.
-double run_sum(const StageChain& chain, coconet::StageCall call) {
-  thread_local std::vector<double> partials;
-  partials.resize(static_cast<size_t>(StageChain::num_partials(call.count)));
-  double* const all[] = {partials.data()};
-  call.partials = all;
-  chain.run(call);
-  return StageChain::combine(ReduceOp::sum, partials);
+// 1 / sqrt(sum / count + epsilon), each step rounded to Number.
+template <typename Number>
+double root_of(double sum, int64_t count, double epsilon) {
+  const Number mean = static_cast<Number>(sum) / static_cast<Number>(count);
+  return static_cast<double>(1 / std::sqrt(mean + static_cast<Number>(epsilon)));
 }
 
 }  // namespace
@@ -128,6 +127,24 @@ Tensor square_sums_on_cpu(const Tensor& some_input) {
   for_row_blocks(rows_in(input), [&](int64_t, int64_t row) {
     void* const streams[] = {in.row(row)};
     out.set(row, run_sum(chain, {.count = input.size(-1), .streams = streams}));
+  });
+  return result;
+}
+
+RmsNormed rms_norm_on_cpu(const Tensor& some_input, const Tensor& weight, double epsilon) {
+  const Tensor input = some_input.contiguous();
+  const RmsNormed result{.output = at::empty_like(input), .roots = number_per_row(input)};
+  const int64_t count = input.size(-1);
+  const auto& root_from = input.scalar_type() == at::kDouble ? root_of<double> : root_of<float>;
+  const Chains& chains = chains_of<Chains>(input.scalar_type());
+  const Rows in(input), w(weight), out(result.output);
+  const PerRow roots(result.roots);
+  for_row_blocks(rows_in(input), [&](int64_t, int64_t row) {
+    const std::array<void*, 3> streams = {in.row(row), w.row(0), out.row(row)};
+    const double sum = run_sum(chains.squares, {.count = count, .streams = std::span(streams).first(1)});
+    const double scalars[] = {root_from(sum, count, epsilon)};
+    roots.set(row, scalars[0]);
+    chains.forward.run({.count = count, .streams = streams, .scalars = scalars});
   });
   return result;
 }

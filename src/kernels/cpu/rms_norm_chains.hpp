@@ -8,6 +8,13 @@ namespace axonn {
 
 at::Tensor square_sums_on_cpu(const at::Tensor& input);  // (..., 1)
 
+// A norm of whole rows, in one pass, with the bits of the two functions around it.
+struct RmsNormed {
+  at::Tensor output;
+  at::Tensor roots;  // (..., 1): 1 / sqrt(mean of squares + epsilon)
+};
+RmsNormed rms_norm_on_cpu(const at::Tensor& input, const at::Tensor& weight, double epsilon);
+
 // input * roots * weight
 at::Tensor rms_normalised_on_cpu(const at::Tensor& input, const at::Tensor& roots, const at::Tensor& weight);
 

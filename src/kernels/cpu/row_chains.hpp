@@ -4,11 +4,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
 #include "axonn/coconet/language/element_type.hpp"
 #include "axonn/coconet/stages/pointwise_kernel.hpp"
+#include "axonn/coconet/stages/stage_chain.hpp"
 #include "axonn/core/error.hpp"
 #include "kernels/cpu/parallel.hpp"
 
@@ -69,5 +71,15 @@ class Rows {
   std::byte* data_;
   int64_t bytes_;
 };
+
+// The sum that a chain's one reduction gives for a row.
+inline double run_sum(const coconet::StageChain& chain, coconet::StageCall call) {
+  thread_local std::vector<double> partials;
+  partials.resize(static_cast<size_t>(coconet::StageChain::num_partials(call.count)));
+  double* const all[] = {partials.data()};
+  call.partials = all;
+  chain.run(call);
+  return coconet::StageChain::combine(ReduceOp::sum, partials);
+}
 
 }  // namespace axonn

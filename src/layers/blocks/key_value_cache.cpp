@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstring>
 #include <limits>
 
 #include <ATen/core/grad_mode.h>
@@ -41,6 +43,29 @@ Tensor attended(const Tensor& queries, const Tensor& keys, const Tensor& values,
   return at::bmm(at::softmax(scores, -1), values).view({heads, tokens, features}).transpose(0, 1);
 }
 
+// Copies the keys or values of some texts' new tokens, (texts, tokens, heads, f), to the cache,
+// (texts, heads, length, f). On a CPU, a view takes LibTorch longer than a token's head is copied.
+void copy_heads(const Tensor& some, const Tensor& cache, const std::vector<int64_t>& begins) {
+  const int64_t texts = some.size(0), tokens = some.size(1), heads = some.size(2), features = some.size(3);
+  AXONN_ASSERT(some.scalar_type() == cache.scalar_type() && some.stride(3) == 1, "keys as they lie in the cache");
+  if (!some.is_cpu()) {
+    for (int64_t text = 0; text < texts; ++text)
+      cache[text].narrow(1, begins[static_cast<size_t>(text)], tokens).copy_(some[text].transpose(0, 1));
+    return;
+  }
+  const auto width = static_cast<int64_t>(some.element_size());
+  const auto* const from = static_cast<const std::byte*>(some.const_data_ptr());
+  auto* const to = static_cast<std::byte*>(cache.mutable_data_ptr());
+  for (int64_t text = 0; text < texts; ++text)
+    for (int64_t token = 0; token < tokens; ++token)
+      for (int64_t head = 0; head < heads; ++head) {
+        const int64_t place = (text * heads + head) * cache.size(2) + begins[static_cast<size_t>(text)] + token;
+        std::memcpy(to + place * features * width,
+                    from + (text * some.stride(0) + token * some.stride(1) + head * some.stride(2)) * width,
+                    static_cast<size_t>(features * width));
+      }
+}
+
 }  // namespace
 
 KeyValueCache::KeyValueCache(int64_t texts, int64_t length, int64_t heads, int64_t features,
@@ -57,9 +82,9 @@ void KeyValueCache::put(const AttentionHeads& heads, const std::vector<int64_t>&
     const int64_t begin = begins[static_cast<size_t>(text)], end = begin + tokens;
     AXONN_CHECK(begin >= 0 && end <= length(), "layers.key_value_cache", "the cache has room for ", length(),
                 " tokens, got positions ", begin, " .. ", end, "; make it longer");
-    keys_[text].narrow(1, begin, tokens).copy_(heads.keys[text].transpose(0, 1));
-    values_[text].narrow(1, begin, tokens).copy_(heads.values[text].transpose(0, 1));
   }
+  copy_heads(heads.keys, keys_, begins);
+  copy_heads(heads.values, values_, begins);
 }
 
 Tensor KeyValueCache::attend(const AttentionHeads& heads, const std::vector<int64_t>& begins, int64_t window) {

@@ -36,8 +36,9 @@ class HeadNorms : public Operation {
     const Tensor from = by_head(input), to = from.clone(at::MemoryFormat::Contiguous);
     for (Part& part : parts_) {
       const Tensor some = part.of(from);
-      part.roots = square_sums(some).div_(static_cast<double>(features_)).add_(part.epsilon).rsqrt_();
-      to.narrow(1, part.first, part.heads).copy_(rms_normalised(some, part.roots, *part.weight.gathered()));
+      auto [output, roots] = rms_norm(some, *part.weight.gathered(), part.epsilon);
+      part.roots = std::move(roots);
+      to.narrow(1, part.first, part.heads).copy_(output);
     }
     return to.view(input.sizes());
   }

@@ -16,8 +16,14 @@ class RmsNormOperation : public Operation {
 
   Tensor forward(const Tensor& input) override {
     input_.keep(input);
+    const auto weight = weight_.gathered();
+    if (context_->shape()[options_.axis] == 1) {
+      auto [output, roots] = rms_norm(input, *weight, options_.epsilon);
+      roots_ = std::move(roots);
+      return output;
+    }
     roots_ = mean(square_sums(input), "rms_norm").wait().add_(options_.epsilon).rsqrt_();
-    return rms_normalised(input, roots_, *weight_.gathered());
+    return rms_normalised(input, roots_, *weight);
   }
 
   Tensor backward(const Tensor& grad_output, bool) override {

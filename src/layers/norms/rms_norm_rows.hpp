@@ -7,6 +7,8 @@
 namespace axonn {
 
 at::Tensor square_sums(const at::Tensor& input);
+// The norm of whole rows: square_sums(), their roots, rms_normalised().
+RmsNormed rms_norm(const at::Tensor& input, const at::Tensor& weight, double epsilon);
 at::Tensor rms_normalised(const at::Tensor& input, const at::Tensor& roots, const at::Tensor& weight);
 RmsGradientSums rms_gradient_sums(const at::Tensor& grad, const at::Tensor& input, const at::Tensor& roots,
                                   const at::Tensor& weight);
