@@ -11,6 +11,7 @@
 #include <axonn/data/tokens/token_data.hpp>
 #include <axonn/model/decoder/model.hpp>
 #include <axonn/model/hugging_face/model_directory.hpp>
+#include <axonn/tasks/text/text_cache.hpp>
 #include <axonn/tasks/text/text_task.hpp>
 #include <axonn/network/decoder/decoder_network.hpp>
 #include <axonn/program/dry_run.hpp>
@@ -77,15 +78,20 @@ class TrainCommand : axonn::HoldsOptions<GptOptions>, public axonn::TrainingComm
   }
   int64_t& checkpoint_every() override { return options.model.checkpoint_every; }
 
-  axonn::LoadedData load_data(const axonn::CheckpointReader* resumed) override {
-    AXONN_CHECK(!options.data.empty(), "gpt.train", "name the data to train on with --data PATH...");
-    data_ = load_run_data(options, resumed);
+  axonn::LoadedData load_data(axonn::Environment& environment, const axonn::CheckpointReader* resumed) override {
+    cache_.emplace(environment, options.run.train.out);
+    data_ = load_run_data(environment.world(), options, *cache_, resumed);
     return {.fingerprint = data_->fingerprint(),
             .facts = {{"the vocabulary", tokenizer_json()},
                       {"the number of training tokens", std::to_string(data_->train_tokens())},
                       {"the number of held-out tokens", std::to_string(data_->validation_tokens())},
                       {"the hash of --val-data", std::to_string(data_->validation_fingerprint())}},
             .left_out = data_->files().left_out_text()};
+  }
+
+  void release_data() override {
+    data_.reset();
+    cache_.reset();
   }
 
   void train(axonn::Environment& environment, axonn::Context& context, const axonn::RunPlan& plan,
@@ -103,6 +109,7 @@ class TrainCommand : axonn::HoldsOptions<GptOptions>, public axonn::TrainingComm
     axonn::all_ranks_or_none(environment.world(), [&] {
       if (context.rank() == 0) keep_origin(plan.train.out, options, data_->tokenizer(), resumed ? &*resumed : nullptr);
     });
+    cache_->keep();
     axonn::run_training(environment, context, parameters, task, plan,
                         {.title = title_of(parameters),
                          .data = data_text(),
@@ -142,6 +149,7 @@ class TrainCommand : axonn::HoldsOptions<GptOptions>, public axonn::TrainingComm
     return axonn::join(options.data, " ", last_part) + ": " + axonn::with_unit(tokens) + " tokens";
   }
 
+  std::optional<axonn::TextCache> cache_;
   std::optional<axonn::TokenData> data_;
 };
 

@@ -1,5 +1,6 @@
 #include <optional>
 
+#include <axonn/comm/each_reads.hpp>
 #include <axonn/core/join.hpp>
 #include <axonn/core/text.hpp>
 #include <axonn/model/unet/model.hpp>
@@ -49,8 +50,8 @@ class TrainCommand : axonn::HoldsOptions<UnetOptions>, public axonn::TrainingCom
 
   int64_t& checkpoint_every() override { return options.model.checkpoint_every; }
 
-  axonn::LoadedData load_data(const axonn::CheckpointReader*) override {
-    images_ = options.load_images();
+  axonn::LoadedData load_data(axonn::Environment& environment, const axonn::CheckpointReader*) override {
+    axonn::each_rank_reads(environment.world(), [&] { images_ = options.load_images(); });
     auto& classes = options.model.shape.classes;
     if (classes < 0) classes = static_cast<int64_t>(images_.training->classes().size());
     const axonn::ImageSource* const held_out = images_.held_out.get();

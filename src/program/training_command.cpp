@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <CLI/CLI.hpp>
+#include <c10/util/ScopeExit.h>
 
 #include "axonn/checkpoint/history.hpp"
 #include "axonn/comm/all_ranks_or_none.hpp"
@@ -134,7 +135,6 @@ int TrainingCommand::run(Environment& environment) {
   const std::string directory = resumed ? run_directory(environment.world(), *resumed) : "";
   std::optional<PlannedLayout> chosen;
   std::optional<const RunPlan> plan;
-  LoadedData data;
   all_ranks_or_none(environment.world(), [&] {
     if (resumed) {
       resume_options(options_.table, *resumed, kept_, directory, options_.run.train.out);
@@ -143,10 +143,13 @@ int TrainingCommand::run(Environment& environment) {
     }
     if (environment.rank() == 0) check_out(options_.run.train.out, resumed, automatic);
     check_before_start();
+    if (options_.run.placement.grid) check_ranks(*options_.run.placement.grid, environment.ranks());
   });
-  each_rank_reads(environment.world(), [&] { data = load_data(resumed ? &*resumed : nullptr); });
   const std::string& program = options_.run.train.optimizer.file;
   if (!program.empty()) check_same_file(environment.world(), {program, "optimizer's program", "--optimizer"});
+  if (!automatic) lock = lock_run(environment, options_.run.train.out);
+  const auto release = c10::make_scope_exit([this] { release_data(); });
+  const LoadedData data = load_data(environment, resumed ? &*resumed : nullptr);
   check_ranks_read_the_same(environment.world(), data);
   each_rank_reads(environment.world(), [&] {  // the file of --machine
     if (resumed) check_same_data(*resumed, data.fingerprint);
@@ -157,7 +160,6 @@ int TrainingCommand::run(Environment& environment) {
     options_.check(plan->grid);
     check_memory(*plan, memory(), environment.local_rank(), environment.local_ranks());
   });
-  if (!automatic) lock = lock_run(environment, options_.run.train.out);
   all_ranks_or_none(environment.world(), [&] {
     if (environment.rank() != 0) return;
     if (resumed && !automatic) check_still_newest(*resumed, resume_);

@@ -37,7 +37,8 @@ class ForeignFiles(GptTest):
         (self.directory / "self").symlink_to("self")
         (self.directory / "a.txt.gz").write_bytes(gzip.compress(self.text.read_bytes()))
         os.mkfifo(self.directory / "pipe")
-        line = "read 1 file, 10.0 kB; left out 3: gzip a.txt.gz; pipe pipe; link to itself self"
+        line = ("read 1 file, 10.0 kB; left out 4: gzip a.txt.gz; run of axonn job-1.lock; pipe pipe; "
+                "link to itself self")
         self.text.write_text(("x" * 99 + "\n") * 100)
         self.assertIn(line, self.run_on(".", out=".").err)
         resumed = self.gpt("train", "--resume", ".", "--data", ".", "--steps", "2")

@@ -47,7 +47,7 @@ class UnlikeRanks(GptTest):
         rot13 = str.maketrans("abcdefghijklmnopqrstuvwxyz", "nopqrstuvwxyzabcdefghijklm")
         for i, (grid, ranks) in enumerate((("1x1x1x2", 2), ("2x1x1x1", 2), ("1x1x2x2", 4))):
             others = (("letters", text.translate(rot13), "the content of the files differs"),
-                      ("shorter", text[:3000], "the number of training tokens is 2700 there and "),
+                      ("shorter", text[:3000], "the number of bytes of text is 3000 there and "),
                       ("one byte", text[:-1] + "x", "the content of the files differs"))
             for name, other, words in others if NIGHT else others[i:i + 1]:  # every day each on one grid
                 with self.subTest(grid=grid, other=name):

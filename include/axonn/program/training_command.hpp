@@ -40,8 +40,12 @@ class TrainingCommand : public Command {
   // The convolutions of the network whose kernels are measured.
   virtual std::vector<ConvolutionShape> convolutions(const RunPlan&) const { return {}; }
 
-  // Called on every rank, without communication. Throws UserError. `resumed` is null for a new run.
-  virtual LoadedData load_data(const CheckpointReader* resumed) = 0;
+  // Collective. The job holds the run's directory. UserError on every rank or on none. `resumed` is
+  // null for a new run.
+  virtual LoadedData load_data(Environment& environment, const CheckpointReader* resumed) = 0;
+  // When the run has ended, or does not begin: gives up the data, and what load_data() has written
+  // into the directory, unless train() has kept that. Not collective.
+  virtual void release_data() {}
   // Creates the network and its task, and calls run_training().
   virtual void train(Environment& environment, Context& context, const RunPlan& plan,
                      const std::optional<CheckpointReader>& resumed) = 0;

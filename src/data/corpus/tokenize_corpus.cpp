@@ -1,12 +1,8 @@
 #include "axonn/data/corpus/tokenize_corpus.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <optional>
-#include <thread>
 #include <utility>
-
-#include <sched.h>
 
 #include <nlohmann/json.hpp>
 
@@ -35,11 +31,7 @@ constexpr const char* kTokenizerFile = "tokenizer.json";
 
 int num_workers(int wanted) {
   AXONN_CHECK(wanted >= 0, kWhere, "--workers must not be negative, got ", wanted);
-  if (wanted > 0) return wanted;
-  cpu_set_t allowed;
-  return sched_getaffinity(0, sizeof allowed, &allowed) == 0
-             ? std::max(1, CPU_COUNT(&allowed))
-             : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return wanted > 0 ? wanted : usable_cores();
 }
 
 // Some documents, one after the other.

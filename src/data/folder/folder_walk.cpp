@@ -58,7 +58,7 @@ bool is_shard_name(std::string_view name) { return name.starts_with("x") && name
 bool is_of_a_run(std::string_view name) {
   for (const std::string_view file : {"metrics.jsonl", "status.json", "starts.jsonl"})
     if (name.starts_with(file)) return true;
-  for (const std::string_view whole : {"samples", "flight", "manifest.json"})
+  for (const std::string_view whole : {"samples", "flight", "manifest.json", "origin", "tokens"})
     if (name == whole) return true;
   return is_lock_name(name) || is_checkpoint_name(name) || is_shard_name(name);
 }

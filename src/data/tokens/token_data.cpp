@@ -1,11 +1,10 @@
 #include "axonn/data/tokens/token_data.hpp"
 
 #include <algorithm>
-#include <iterator>
+#include <string>
 #include <utility>
 
 #include "axonn/core/error.hpp"
-#include "axonn/core/join.hpp"
 #include "axonn/core/utf8.hpp"
 #include "axonn/data/text/text_data.hpp"
 #include "axonn/data/tokens/shard_summary.hpp"
@@ -25,6 +24,33 @@ Paths paths_of_texts(const std::vector<NamedData>& all) {
   for (const NamedData& named : all)
     if (is_text(named)) paths.push_back(named.path);
   return paths;
+}
+
+// The names of each part: without weights, all are one.
+std::vector<std::vector<NamedData>> parts_of(const std::vector<NamedData>& all) {
+  if (all.empty() || all.front().weight == 0) return {all};
+  std::vector<std::vector<NamedData>> parts;
+  for (const NamedData& named : all) parts.push_back({named});
+  return parts;
+}
+
+// The texts of each source, in the order of find_texts().
+std::vector<Paths> paths_of_sources(const TokenDataOptions& options) {
+  std::vector<Paths> sources;
+  for (const auto& part : parts_of(options.data)) sources.push_back(paths_of_texts(part));
+  sources.push_back(paths_of_texts(options.validation));
+  std::erase_if(sources, [](const Paths& paths) { return paths.empty(); });
+  return sources;
+}
+
+Tokenizer tokenizer_of_characters(const std::vector<TextFiles>& texts) {
+  AXONN_CHECK(!texts.empty(), kWhere,
+              "--tokenizer chars is made from texts, and --data names only tokens; give the "
+              "tokenizer that they were made with");
+  std::string all;
+  for (const TextFiles& text : texts) all += text.characters();
+  if (texts.size() > 1) all += '\n';
+  return Tokenizer::chars(all);
 }
 
 void append(FilesRead& all, const FilesRead& more) {
@@ -47,44 +73,48 @@ int64_t sum_of(const std::vector<TokenData::Range>& ranges) {
 
 }  // namespace
 
+std::vector<TextFiles> find_texts(TokenDataOptions& options) {
+  std::vector<TextFiles> texts;
+  for (const Paths& paths : paths_of_sources(options)) {
+    AXONN_CHECK(options.tokenizer || options.vocabulary == 0, kWhere, shown_name(paths.front()),
+                " is text, and --tokenizer none trains on files of tokens only; name a tokenizer");
+    texts.push_back(options.tokenizer ? TextFiles::find(paths, *options.tokenizer)
+                                      : TextFiles::find(paths, TokenizerKind::chars));
+  }
+  if (!options.tokenizer && options.vocabulary == 0) options.tokenizer = tokenizer_of_characters(texts);
+  return texts;
+}
+
 // One load(). Sources are read in the order of the words that name them.
 class TokenData::Loading {
  public:
-  explicit Loading(const TokenDataOptions& options) : options_(options) {}
+  explicit Loading(TokenDataOptions options) : options_(std::move(options)) {}
 
   TokenData load() {
     AXONN_CHECK(!options_.data.empty(), kWhere, "no data: give files or directories with --data PATH...");
     AXONN_CHECK(options_.validation_fraction >= 0 && options_.validation_fraction < 1, kWhere,
                 "the share of the data that validates must be in [0, 1), got ", options_.validation_fraction);
+    if (options_.texts.empty()) read_texts();
     data_.order_ = options_.order;
-    choose_vocabulary();
+    data_.tokenizer_ = options_.tokenizer;
+    data_.vocabulary_ = options_.tokenizer ? options_.tokenizer->vocabulary_size() : options_.vocabulary;
     read_parts();
     hold_out();
     return std::move(data_);
   }
 
  private:
-  void choose_vocabulary() {
-    data_.tokenizer_ = options_.tokenizer;
-    data_.vocabulary_ = options_.tokenizer ? options_.tokenizer->vocabulary_size() : options_.vocabulary;
-    if (data_.vocabulary_ > 0) return;
-    Paths texts = paths_of_texts(options_.data);
-    const bool more = !options_.validation.empty() || options_.data.front().weight > 0;
-    std::ranges::move(paths_of_texts(options_.validation), std::back_inserter(texts));
-    AXONN_CHECK(!texts.empty(), kWhere,
-                "--tokenizer chars is made from texts, and --data names only tokens; give the "
-                "tokenizer that they were made with");
-    TextData read = TextData::load(texts, TokenizerKind::chars);
-    data_.tokenizer_ = read.tokenizer();
-    data_.vocabulary_ = read.tokenizer().vocabulary_size();
-    if (!more) text_ = std::move(read);  // it need not be read again
+  void read_texts() {
+    for (const TextFiles& files : find_texts(options_)) {
+      TextData text = TextData::load(files, *options_.tokenizer, document_ends(options_.order));
+      options_.texts.push_back({TokenSource(files.name(), std::move(text).take_tokens()), files.read()});
+    }
   }
 
   void read_parts() {
-    const bool weighted = options_.data.front().weight > 0;
-    if (!weighted) data_.parts_.push_back({.weight = 1, .ranges = sources(options_.data, &data_.files_)});
-    for (const NamedData& named : options_.data)
-      if (weighted) data_.parts_.push_back({.weight = named.weight, .ranges = sources({named}, &data_.files_)});
+    for (const auto& part : parts_of(options_.data))
+      data_.parts_.push_back(
+          {.weight = std::max<int64_t>(part.front().weight, 1), .ranges = sources(part, &data_.files_)});
     const bool one = data_.parts_.size() == 1 && data_.parts_.front().ranges.size() == 1;
     AXONN_CHECK(one || options_.order == SampleOrder::epochs, kWhere,
                 "--sample-order drawn takes one text or one file of tokens, without weights; use epochs");
@@ -130,19 +160,13 @@ class TokenData::Loading {
       if (!is_text(named)) {
         ranges.push_back(whole(shard(named)));
       } else if (!std::exchange(text_read, true)) {
-        TextData text = text_ ? *std::exchange(text_, std::nullopt) : read_text(paths_of_texts(all));
-        if (files != nullptr) append(*files, text.files());
-        ranges.push_back(whole({join(paths_of_texts(all), ", ", shown_name), std::move(text).take_tokens()}));
+        AXONN_ASSERT(next_text_ < options_.texts.size(), "tokens of ", options_.texts.size(), " texts");
+        TextTokens& text = options_.texts[next_text_++];
+        if (files != nullptr) append(*files, text.files);
+        ranges.push_back(whole(std::move(text.source)));
       }
     }
     return ranges;
-  }
-
-  TextData read_text(const Paths& paths) const {
-    AXONN_CHECK(data_.tokenizer_, kWhere, shown_name(paths.front()),
-                " is text, and --tokenizer none trains on files of tokens only; name a tokenizer");
-    return TextData::load(paths, *data_.tokenizer_,
-                          options_.order == SampleOrder::drawn ? DocumentEnds::line_breaks : DocumentEnds::tokens);
   }
 
   TokenSource shard(const NamedData& named) const {
@@ -158,9 +182,9 @@ class TokenData::Loading {
     return {.source = std::move(source), .begin = 0, .end = end};
   }
 
-  const TokenDataOptions& options_;
+  TokenDataOptions options_;
   TokenData data_;
-  std::optional<TextData> text_;
+  size_t next_text_ = 0;
 };
 
 TokenData TokenData::load(const TokenDataOptions& options) { return Loading(options).load(); }

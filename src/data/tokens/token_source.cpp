@@ -38,6 +38,12 @@ class TokenSource::Row {
   virtual void check_some_ids() const {}
   virtual uint64_t fingerprint() const = 0;
 
+ protected:
+  void check_range(int64_t begin, int64_t count) const {
+    AXONN_CHECK(begin >= 0 && begin <= tokens() && count <= tokens() - begin, "data.token_source", name(), " has ",
+                tokens(), " tokens; there are no ", count, " from number ", begin, " on");
+  }
+
  private:
   std::string name_;
   int64_t tokens_;
@@ -49,8 +55,7 @@ class TokenSource::TextRow final : public Row {
       : Row(std::move(name), std::ssize(tokens)), all_(std::move(tokens)) {}
 
   void read(int64_t begin, std::span<int64_t> into) const override {
-    AXONN_CHECK(begin >= 0 && begin <= tokens() && std::ssize(into) <= tokens() - begin, "data.token_source", name(),
-                " has ", tokens(), " tokens; there are no ", into.size(), " from number ", begin, " on");
+    check_range(begin, std::ssize(into));
     std::copy_n(all_.begin() + begin, into.size(), into.begin());
   }
 
@@ -100,11 +105,53 @@ class TokenSource::ShardRow final : public Row {
   int64_t vocabulary_;
 };
 
+class TokenSource::PartsRow final : public Row {
+ public:
+  PartsRow(std::string name, std::vector<TokenShard> parts, int64_t vocabulary, uint64_t fingerprint)
+      : Row(std::move(name), ends_of(parts).back()),
+        parts_(std::move(parts)),
+        ends_(ends_of(parts_)),
+        vocabulary_(vocabulary),
+        fingerprint_(fingerprint) {}
+
+  void read(int64_t begin, std::span<int64_t> into) const override {
+    check_range(begin, std::ssize(into));
+    auto part = static_cast<size_t>(std::ranges::upper_bound(ends_, begin) - ends_.begin());
+    while (!into.empty()) {
+      const int64_t first = begin - (part == 0 ? 0 : ends_[part - 1]);
+      const int64_t count = std::min(std::ssize(into), ends_[part] - begin);
+      parts_[part].read(first, into.first(static_cast<size_t>(count)));
+      parts_[part].check_vocabulary(vocabulary_, {.begin = first, .end = first + count});
+      into = into.subspan(static_cast<size_t>(count));
+      begin += count;
+      ++part;
+    }
+  }
+
+  uint64_t fingerprint() const override { return fingerprint_; }
+
+ private:
+  // The number of tokens up to and with each part.
+  static std::vector<int64_t> ends_of(const std::vector<TokenShard>& parts) {
+    std::vector<int64_t> ends;
+    for (const TokenShard& part : parts) ends.push_back((ends.empty() ? 0 : ends.back()) + part.tokens());
+    return ends;
+  }
+
+  std::vector<TokenShard> parts_;
+  std::vector<int64_t> ends_;
+  int64_t vocabulary_;
+  uint64_t fingerprint_;
+};
+
 TokenSource::TokenSource(std::string name, std::vector<int32_t> tokens)
     : row_(std::make_shared<const TextRow>(std::move(name), std::move(tokens))) {}
 
 TokenSource::TokenSource(TokenShard shard, int64_t vocabulary)
     : row_(std::make_shared<const ShardRow>(std::move(shard), vocabulary)) {}
+
+TokenSource::TokenSource(std::string name, std::vector<TokenShard> parts, int64_t vocabulary, uint64_t fingerprint)
+    : row_(std::make_shared<const PartsRow>(std::move(name), std::move(parts), vocabulary, fingerprint)) {}
 
 const std::string& TokenSource::name() const { return row_->name(); }
 int64_t TokenSource::tokens() const { return row_->tokens(); }

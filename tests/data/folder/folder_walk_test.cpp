@@ -122,6 +122,7 @@ TEST(FolderWalk, LeavesRunsOut) {
   scratch.file("d/checkpoint/manifest.json", "{}"), scratch.file("d/checkpoint/x0-y0-z0.safetensors", "{}");
   scratch.file("d/mine/metrics.jsonl", "{}"), scratch.file("d/mine/step-1/manifest.json", "{}");  // others' files
   scratch.file("here/text", "t"), scratch.file("here/job-1.lock", "{}");
+  scratch.file("here/tokens/0123456789abcdef/part-00000.idx", "x"), scratch.file("here/origin/merges.txt", "a b");
   fs::create_symlink("../outside", scratch / "d/linked");
   scratch.file("outside/metrics.jsonl", "{}"), scratch.file("outside/starts.jsonl", "{}");
   const FolderWalk walk = walk_folder(scratch / "d");

@@ -6,12 +6,19 @@
 #include <vector>
 
 #include "axonn/data/folder/files_read.hpp"
+#include "axonn/data/text/text_files.hpp"
 #include "axonn/data/tokenizer/tokenizer.hpp"
 #include "axonn/data/tokens/named_data.hpp"
 #include "axonn/data/tokens/sample_order.hpp"
 #include "axonn/data/tokens/token_source.hpp"
 
 namespace axonn {
+
+// A text that has become tokens.
+struct TextTokens {
+  TokenSource source;
+  FilesRead files;
+};
 
 struct TokenDataOptions {
   std::vector<NamedData> data;
@@ -23,10 +30,24 @@ struct TokenDataOptions {
   // it and that texts are refused; otherwise the vocabulary is the characters of the texts.
   std::optional<Tokenizer> tokenizer = {};
   int64_t vocabulary = 0;
+  // The tokens of find_texts(); empty: TokenData::load() finds the texts, and keeps their tokens in
+  // memory.
+  std::vector<TextTokens> texts = {};
 };
 
+// The texts of `options`, one for each source: those of `data` together, or each by itself with
+// weights, then those of `validation`. A tokenizer of their characters becomes that of `options` if
+// these have neither tokenizer nor vocabulary. UserError as TextFiles::find(), for texts without a
+// tokenizer, and for characters without texts.
+std::vector<TextFiles> find_texts(TokenDataOptions& options);
+
+// How texts follow each other, with samples in that order.
+constexpr DocumentEnds document_ends(SampleOrder order) {
+  return order == SampleOrder::drawn ? DocumentEnds::line_breaks : DocumentEnds::tokens;
+}
+
 // The tokens of a run: what it trains on, and what is held out. Texts without weights are one
-// source in memory, in the way of TextData; each shard is one, mapped.
+// source, in the way of TextData; each shard is one, mapped.
 class TokenData {
  public:
   // A source's tokens [begin, end).
@@ -42,7 +63,7 @@ class TokenData {
     std::vector<Range> ranges;
   };
 
-  // UserError if there are no data, for texts as TextData::load(), for shards as TokenShard::open()
+  // UserError if there are no data, for texts as find_texts(), for shards as TokenShard::open()
   // and check_summary(), for ids beyond the vocabulary in the parts of a shard that are looked at,
   // for shards without a tokenizer or vocabulary, and if drawn samples are to come from more than
   // one source. The time does not depend on the size of shards.

@@ -10,13 +10,16 @@
 
 namespace axonn {
 
-// A row of tokens that is read in ranges: a text in memory, or a shard, which is mapped. Immutable;
-// copies share the tokens, and any number of threads may use it.
+// A row of tokens that is read in ranges: a text in memory or in files that were made of it, or a
+// shard. Files are mapped. Immutable; copies share the tokens, and any number of threads may use
+// it.
 class TokenSource {
  public:
   TokenSource(std::string name, std::vector<int32_t> tokens);  // `name`: for messages
   // All ids that read() gives are below `vocabulary`.
   TokenSource(TokenShard shard, int64_t vocabulary);
+  // A text whose tokens lie in shards, one after the other. `fingerprint` is that of the text.
+  TokenSource(std::string name, std::vector<TokenShard> parts, int64_t vocabulary, uint64_t fingerprint);
 
   const std::string& name() const;
   int64_t tokens() const;
@@ -37,6 +40,7 @@ class TokenSource {
   class Row;
   class TextRow;
   class ShardRow;
+  class PartsRow;
 
   std::shared_ptr<const Row> row_;
 };

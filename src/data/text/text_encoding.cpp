@@ -1,0 +1,74 @@
+#include "data/text/text_encoding.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "data/corpus/ordered_work.hpp"
+#include "data/tokenizer/document_tokens.hpp"
+
+namespace axonn {
+namespace {
+
+constexpr int64_t kBlockBytes = int64_t{1} << 20;
+
+struct Encoded {
+  std::vector<int32_t> tokens;
+  int64_t bytes = 0;  // length of its text
+};
+
+std::vector<TextPart> blocks_of(int64_t bytes, int64_t block) {
+  std::vector<TextPart> blocks;
+  for (int64_t begin = 0; begin < bytes; begin += block) blocks.push_back({begin, std::min(bytes, begin + block)});
+  return blocks;
+}
+
+// With the line break behind each file, or without, and then without those that are empty.
+std::vector<TextPart> files_of(const TextFiles& texts, bool with_breaks) {
+  std::vector<TextPart> files;
+  for (const TextFiles::File& file : texts.files()) {
+    const int64_t end = std::min(texts.bytes(), file.begin + file.bytes + (with_breaks ? 1 : 0));
+    if (end > file.begin) files.push_back({file.begin, end});
+  }
+  return files;
+}
+
+}  // namespace
+
+TextEncoding::TextEncoding(const TextFiles& texts, const Tokenizer& tokenizer, DocumentEnds ends)
+    : texts_(texts), tokenizer_(tokenizer), documents_(ends == DocumentEnds::tokens && tokenizer.end_token()) {
+  const bool of_files = tokenizer.kind() == TokenizerKind::files;
+  if (tokenizer.kind() == TokenizerKind::chars || documents_)
+    parts_ = files_of(texts, !documents_);
+  else
+    parts_ = blocks_of(texts.bytes(), of_files ? texts.bytes() : kBlockBytes);
+}
+
+std::vector<int32_t> TextEncoding::tokens(const TextPart& part) const {
+  const std::string text = texts_.text(part.begin, part.end);
+  return documents_ ? document_tokens(tokenizer_, text, {}) : tokenizer_.encode(text);
+}
+
+std::span<const TextPart> TextEncoding::share(int rank, int ranks) const {
+  const auto first_of = [&](int which) {
+    return std::ranges::lower_bound(parts_, texts_.bytes() * which / ranks, {}, &TextPart::begin);
+  };
+  return {first_of(rank), first_of(rank + 1)};
+}
+
+ShardWriter::State TextEncoding::write(std::span<const TextPart> parts, const std::filesystem::path& prefix,
+                                       int threads, Progress& progress) const {
+  ShardWriter writer(prefix, ShardFormat::megatron, tokenizer_.vocabulary_size());
+  auto next = parts.begin();
+  work_in_order(
+      threads, [&] { return next == parts.end() || progress.stop ? std::nullopt : std::optional(*next++); },
+      [&](const TextPart& part) { return Encoded{.tokens = tokens(part), .bytes = part.end - part.begin}; },
+      [&](const Encoded& encoded) {
+        writer.append(encoded.tokens);
+        progress.bytes += encoded.bytes;
+      });
+  writer.finish();
+  return writer.state();
+}
+
+}  // namespace axonn
