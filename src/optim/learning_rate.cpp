@@ -18,11 +18,20 @@ std::string steps_text(int64_t steps) { return std::to_string(steps) + (steps ==
 
 }  // namespace
 
+// The first step from which on the rate falls.
+int64_t LearningRate::fall_begins() const {
+  if (schedule != LearningRateSchedule::wsd) return warmup;
+  const auto falling = static_cast<int64_t>(std::llround(decay * static_cast<double>(steps)));
+  return std::max(warmup, steps - std::max<int64_t>(falling, 1));
+}
+
 double LearningRate::at(int64_t step) const {
   if (step < warmup) return peak * static_cast<double>(step + 1) / static_cast<double>(warmup);
-  if (steps <= warmup) return peak;
-  const double done = std::min(1.0, static_cast<double>(step - warmup) / static_cast<double>(steps - warmup));
-  return end + (peak - end) * 0.5 * (1 + std::cos(std::numbers::pi * done));
+  const int64_t begin = fall_begins();
+  if (steps <= warmup || step < begin || schedule == LearningRateSchedule::constant) return peak;
+  const double done = std::min(1.0, static_cast<double>(step - begin) / static_cast<double>(steps - begin));
+  const bool cosine = schedule == LearningRateSchedule::cosine;
+  return end + (peak - end) * (cosine ? 0.5 * (1 + std::cos(std::numbers::pi * done)) : 1 - done);
 }
 
 std::string LearningRate::to_string() const {
@@ -31,7 +40,9 @@ std::string LearningRate::to_string() const {
            steps_text(warmup);
   std::string text = "learning rate " + rate_text(peak);
   if (warmup > 0) text += " after " + steps_text(warmup) + " of warm-up";
-  if (steps > warmup && end != peak) text += ", then a cosine to " + rate_text(end);
+  if (steps <= warmup || end == peak || schedule == LearningRateSchedule::constant) return text;
+  text += (schedule == LearningRateSchedule::cosine ? ", then a cosine to " : ", then a line to ") + rate_text(end);
+  if (schedule == LearningRateSchedule::wsd) text += " over the last " + steps_text(steps - fall_begins());
   return text;
 }
 

@@ -103,8 +103,7 @@ void CommunicationOptions::bind(OptionTable& table) {
             {.least = 1, .most = kMostPrefetch});
   table.add("overlap", "reduction", reduction,
             "how gradients are summed over data and reduce-scattered over Z: ring; auto: the fastest programs for "
-            "--machine; or programs "
-            "printed by `axonn-config synthesize --json`, joined by ';'");
+            "--machine; or programs printed by `axonn-config synthesize --json`, joined by ';'");
   table.add("overlap", "split_forward", forward.split,
             "parts of the micro-batch in a block: one part's all-reduces overlap another part's computation (results "
             "differ in rounding)",
@@ -160,11 +159,14 @@ void bind_optimizer(OptionTable& table, TrainConfig& train) {
       "train", "optimizer_schedule", schedule_value(train.optimizer.schedule),
       "ar-opt: every replica updates everything; rs-opt-ag: each updates its part and keeps its part of the state; "
       "fuse: the same inside the collectives; auto: on CPUs with data > 1 the faster one of fuse and rs-opt-ag, "
-      "measured "
-      "at start and kept on resuming, with clip 0 rs-opt-ag; else ar-opt");
+      "measured at start and kept on resuming, with clip 0 rs-opt-ag; else ar-opt");
   table.add("train", "optimizer_set", train.optimizer.set, "values of the program's scalars, such as beta2=0.99");
   table.add("train", "learning_rate", train.optimizer.learning_rate, "peak rate, after the warm-up");
-  table.add("train", "learning_rate_end", train.learning_rate_end, "rate at the last step, after the cosine");
+  table.add("train", "learning_rate_end", train.learning_rate_end, "rate at the last step, if the schedule falls");
+  table.add("train", "learning_rate_schedule", train.learning_rate_schedule,
+            "rate after the warm-up: by a cosine or a line to learning_rate_end; constant; wsd: constant, then a line");
+  table.add_absent("learning_rate_schedule", to_string(LearningRateSchedule::cosine));
+  table.add("train", "learning_rate_decay", train.learning_rate_decay, "wsd: share of all steps that the line takes");
   table.add("train", "warmup", train.warmup, "steps of the linear warm-up");
   table.add("train", "weight_decay", train.optimizer.weight_decay, "weight decay of matrices; vectors are not decayed");
   table.add("train", "beta1", train.optimizer.beta1, "decay of the mean of gradients, if the rule has one");
@@ -199,8 +201,7 @@ void bind_cadence(OptionTable& table, TrainConfig& train) {
             "files of a checkpoint, each of several ranks; 0: one per rank, or per host for more than 256 ranks");
   table.add("train", "save_memory", train.save_memory,
             "maximum bytes per rank for copies of what is being saved, from 1M; 0: half of the host's free memory, "
-            "divided by "
-            "its ranks",
+            "divided by its ranks",
             {.least = 0, .suffixes = Suffixes::binary});
   table.add("train", "keep", train.keep, "number of newest checkpoints to keep");
   table.add("train", "check_replicas", train.check_replicas, "steps between comparisons of all replicas; 0: never");

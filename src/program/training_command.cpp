@@ -2,7 +2,10 @@
 
 #include <cstdio>
 #include <memory>
+#include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <c10/util/ScopeExit.h>
@@ -26,11 +29,14 @@
 namespace axonn {
 namespace {
 
-void say_other_kernels(const OptionTable& table, const CheckpointReader& resumed) {
-  static const std::vector<std::string> kKernels = {"kernels"};
-  if (const auto other = table.first_difference(resumed.state().configuration, kKernels))
-    log::warn("resumed with --kernels ", other->mine, ", ", resumed.directory().string(), " was trained with ",
-              other->theirs, ": on a GPU results differ in rounding");
+// Options that a resumed run may change, and that change its numbers.
+void say_what_is_other(const OptionTable& table, const CheckpointReader& resumed) {
+  for (const auto& [key, flag, effect] :
+       {std::tuple("kernels", "--kernels ", ": on a GPU results differ in rounding"),
+        {"learning_rate_schedule", "--learning-rate-schedule ", ": the rate goes on by the new one"}})
+    if (const auto other = table.first_difference(resumed.state().configuration, std::vector<std::string>{key}))
+      log::warn("resumed with ", flag, other->mine, ", ", resumed.directory().string(), " was trained with ",
+                other->theirs, effect);
 }
 
 }  // namespace
@@ -138,7 +144,7 @@ int TrainingCommand::run(Environment& environment) {
   all_ranks_or_none(environment.world(), [&] {
     if (resumed) {
       resume_options(options_.table, *resumed, kept_, directory, options_.run.train.out);
-      say_other_kernels(options_.table, *resumed);
+      say_what_is_other(options_.table, *resumed);
       options_.apply_preset();
     }
     if (environment.rank() == 0) check_out(options_.run.train.out, resumed, automatic);

@@ -31,10 +31,12 @@ VerificationCommand::VerificationCommand(ProgramOptions& options, std::vector<st
   options_.run.numerics.dtype = Precision::fp64;
   options_.run.train.steps = 5;
   options_.run.train.optimizer = VerificationOptions().optimizer;
+  options_.run.train.learning_rate_schedule = LearningRateSchedule::constant;
   for (const std::string_view key :
        {"run.grid", "run.order", "run.dtype", "run.device", "run.tf32", "run.deterministic", "run.kernels", "run.seed",
         "overlap", "train.steps", "train.batch", "train.optimizer", "train.optimizer_schedule", "train.optimizer_set",
-        "train.learning_rate", "train.clip"})
+        "train.learning_rate", "train.learning_rate_end", "train.learning_rate_schedule", "train.learning_rate_decay",
+        "train.clip"})
     sections_.push_back(key);
 }
 
@@ -73,6 +75,8 @@ std::optional<int> VerificationCommand::prepare(char** argv) {
 int VerificationCommand::run(Environment& environment) {
   check_same_options(environment.world(), options_.table);
   const RunPlan& plan = *plan_;
+  LearningRate rate = plan.train.learning_rate();
+  rate.warmup = 0;  // the first steps are all there are
   const int64_t of_a_step = plan.train.batch / plan.grid.size(kRowAxes);
   RunPlan parts = plan;
   parts.train.micro_batch = of_a_step / micro_batches_;
@@ -85,6 +89,7 @@ int VerificationCommand::run(Environment& environment) {
                                  .device = plan.context.device,
                                  .gpu_kernels = plan.context.gpu_kernels,
                                  .optimizer = plan.train.optimizer,
+                                 .learning_rate = rate,
                                  .batch = plan.train.batch,
                                  .micro_batches = micro_batches_,
                                  .steps = static_cast<int>(plan.train.steps),

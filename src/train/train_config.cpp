@@ -17,7 +17,12 @@ int64_t TrainConfig::rows(const GridShape& shape) const {
 }
 
 LearningRate TrainConfig::learning_rate() const {
-  return {.peak = optimizer.learning_rate, .end = learning_rate_end, .warmup = warmup, .steps = steps};
+  return {.peak = optimizer.learning_rate,
+          .end = learning_rate_end,
+          .warmup = warmup,
+          .steps = steps,
+          .schedule = learning_rate_schedule,
+          .decay = learning_rate_decay};
 }
 
 void check_train(const TrainConfig& config) {
@@ -43,6 +48,8 @@ void check_train(const TrainConfig& config) {
   for (const auto& [value, name] :
        {std::pair(config.learning_rate_end, "learning_rate_end"), {config.clip, "clip"}, {config.minutes, "minutes"}})
     at_least(value, 0, name);
+  AXONN_CHECK(config.learning_rate_decay > 0 && config.learning_rate_decay <= 1, "train.config",
+              "learning_rate_decay must be in (0, 1], got ", config.learning_rate_decay);
   LossScale scale(config.loss_scale);
   SpikeGuard guard(config.spikes);
 }

@@ -71,7 +71,8 @@ Verifier::Record Verifier::Record::of(Context& context, const VerificationOption
   Record record;
   record.whole_gradients = parameters.schedule().whole_gradients();
   for (int step = 0; step < options.steps; ++step) {
-    optimizer->prepare();
+    const double rate = options.learning_rate ? options.learning_rate->at(step) : -1;
+    optimizer->prepare(rate);
     record.losses.push_back(run_passes(context, *network.task, plan, step, {.seed = options.seed}).loss());
     if (optimizer->keeps_gradients()) {
       auto& gradients = record.gradients.emplace_back();
@@ -79,7 +80,7 @@ Verifier::Record Verifier::Record::of(Context& context, const VerificationOption
         gradients[slot.name] = parameters.arena().gradient(slot).clone();
     }
     record.linear_products = context.scheduler().linear_counts();
-    record.norms.push_back(optimizer->step({.max_norm = options.max_norm}).gradient_norm);
+    record.norms.push_back(optimizer->step({.max_norm = options.max_norm, .learning_rate = rate}).gradient_norm);
   }
   parameters.schedule().wait_for_weights();
   for (const auto& parameter : parameters.list()) record.weights[parameter.name()] = parameter.shard().detach().clone();

@@ -22,6 +22,8 @@ TEST(TrainConfig, EveryValueThatMeansNothingIsRefusedByName) {
       {"micro_batch must be at least 0, got -1", [](auto& c) { c.micro_batch = -1; }},
       {"learning_rate must be at least 0, got -0.1", [](auto& c) { c.optimizer.learning_rate = -0.1; }},
       {"learning_rate_end must be", [](auto& c) { c.learning_rate_end = -1; }},
+      {"learning_rate_decay must be in (0, 1], got 0", [](auto& c) { c.learning_rate_decay = 0; }},
+      {"learning_rate_decay must be in (0, 1], got 1.5", [](auto& c) { c.learning_rate_decay = 1.5; }},
       {"warmup must be", [](auto& c) { c.warmup = -1; }},
       {"weight_decay must be", [](auto& c) { c.optimizer.weight_decay = -1; }},
       {"ema must be in [0, 1), got 1", [](auto& c) { c.optimizer.ema = 1; }},

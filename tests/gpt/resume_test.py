@@ -59,6 +59,24 @@ class Resume(GptTest):
         kept = self.gpt("train", "--resume", parts / "step-000010", "--steps", STEPS + 1)
         self.assertNotIn("resumed with --kernels", kept.text)
 
+    def test_a_schedule_of_the_rate_is_kept_and_another_one_is_told(self):
+        whole = self.train("whole", "--steps", STEPS, "--warmup", "0", "--learning-rate-end", "0", "--save-every", "5",
+                           "--keep", "9", "--learning-rate-schedule", "wsd", "--learning-rate-decay", "0.5")
+        rates = [line["learning_rate"] for line in metrics(whole)]
+        self.assertEqual(rates[:7], [0.01] * 7)
+        for step in range(7, STEPS):
+            self.assertAlmostEqual(rates[step], 0.01 * (STEPS - step) / 6)
+        parts = self.as_of(5, whole, "parts")
+        ended = self.gpt("train", "--resume", parts / "step-000005")
+        self.assertEqual(ended.status, 0, ended.text)
+        self.assertNotIn("resumed with", ended.err)
+        self.assert_same(parts, whole, STEPS)
+        ended = self.gpt("train", "--resume", parts / "step-000010", "--learning-rate-schedule", "constant")
+        self.assertEqual(ended.status, 0, ended.text)
+        self.assertIn("resumed with --learning-rate-schedule constant, ", ended.err)
+        self.assertIn("was trained with wsd: the rate goes on by the new one", ended.err)
+        self.assertEqual(metrics(parts)[-1]["learning_rate"], 0.01)
+
     def test_a_run_in_fp16_goes_on_with_its_loss_scale(self):
         self.stop_and_go_on("1x1x1x1", "--dtype", "fp16", "--loss-scale", "1e8")
         self.assertLess(metrics(self.directory / "parts")[4]["loss_scale"], 1e8)

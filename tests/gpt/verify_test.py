@@ -43,6 +43,14 @@ class Verify(GptTest):
         ended = self.gpt("verify", "--grid", "1x1x2x1", *SMALL, "--linear-schedule", "overlap")
         self.assertIn("linear overlap: no layer has a sum over ranks\n", ended.out)
 
+    def test_its_rate_follows_a_schedule(self):
+        # To a rate that is too large, as below.
+        steps = ["--grid", "2x1x1x1", "--layers", "1", "--steps", "12", "--learning-rate-end", "20"]
+        self.assert_equal(self.gpt("verify", *steps), "tcp")
+        ended = self.gpt("verify", *steps, "--learning-rate-schedule", "linear")
+        self.assertEqual(ended.status, 1, ended.text)
+        self.assertTrue(ended.out.endswith("\nNOT equal\n"), ended.out)
+
     def test_a_difference_past_the_tolerance_is_a_failure(self):
         # The steps are so large that rounding differences grow beyond every tolerance.
         ended = self.gpt("verify", "--grid", "2x1x1x1", "--layers", "1", "--steps", "8", "--learning-rate", "10")

@@ -19,8 +19,10 @@ struct TrainConfig {
   int64_t micro_batch = 0;      // samples per rank per forward pass; 0: no accumulation
   OptimizerSettings optimizer;  // its learning rate is the peak, after the warm-up
   double learning_rate_end = 1e-4;
-  int64_t warmup = 100;  // steps
-  double clip = 1.0;     // global norm; 0: never
+  LearningRateSchedule learning_rate_schedule = LearningRateSchedule::cosine;
+  double learning_rate_decay = 0.2;  // LearningRate::decay
+  int64_t warmup = 100;              // steps
+  double clip = 1.0;                 // global norm; 0: never
   int64_t seed = 1;
   bool cuda_graph = false;       // from the fourth step on, a step is launched as one CUDA graph
   double minutes = 0;            // stop after this time with a checkpoint; 0: no limit

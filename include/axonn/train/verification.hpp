@@ -2,11 +2,13 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "axonn/comm/environment.hpp"
 #include "axonn/layers/compare/differences.hpp"
 #include "axonn/layers/context.hpp"
+#include "axonn/optim/learning_rate.hpp"
 #include "axonn/optim/make_optimizer.hpp"
 #include "axonn/train/task.hpp"
 
@@ -21,8 +23,9 @@ struct VerificationOptions {
   // AdamW's first steps are sign-like. They magnify rounding errors of tiny gradients by learning
   // rate / epsilon, so the rate is small.
   OptimizerSettings optimizer = {.learning_rate = 1e-4};
-  int64_t batch = 8;          // samples per step over the grid
-  int64_t micro_batches = 1;  // forward passes per step
+  std::optional<LearningRate> learning_rate = {};  // rates by step; nothing: the optimizer's own
+  int64_t batch = 8;                               // samples per step over the grid
+  int64_t micro_batches = 1;                       // forward passes per step
   int steps = 5;
   double max_norm = 1.0;
   uint64_t seed = 1;
