@@ -73,6 +73,7 @@ void report(const TrainResult& result, int64_t steps) {
   if (result.steps < steps) std::printf("stopped early: ");
   std::printf("step %lld, loss %.4f", static_cast<long long>(result.steps), result.loss);
   if (result.validation_loss) std::printf(", validation loss %.4f", *result.validation_loss);
+  if (result.bits_per_byte) std::printf(" (%.4f bits per byte)", *result.bits_per_byte);
   std::printf("; %s\n", checkpoint.c_str());
 }
 

@@ -110,21 +110,28 @@ void RunReport::launched(StepMetrics& metrics) {
 void RunReport::complete(StepMetrics& metrics) {
   if (const auto slow = stragglers_.add_step(metrics.seconds.step); slow && lead()) log::warn(*slow);
   metrics.utilisation = metrics.model_flops_per_second / gemm_flops_;
+  metrics.seconds.run = end_.seconds();
   loss_ = metrics.loss;
 }
 
 void RunReport::tell(const StepMetrics& metrics) {
-  if (metrics.validation_loss) validation_loss_ = metrics.validation_loss;
+  if (metrics.validation_loss) {
+    validation_loss_ = metrics.validation_loss;
+    bits_per_byte_ = metrics.bits_per_byte;
+  }
   if (!lead()) return;
   metrics_file_->write(metrics);
   status_->running(metrics.step);
   progress_->update({.step = metrics.step,
                      .loss = metrics.loss,
                      .validation_loss = validation_loss_,
+                     .bits_per_byte = bits_per_byte_,
                      .tokens_per_second = metrics.tokens_per_second,
                      .terms = network_.task.words().short_terms,
                      .utilisation = metrics.utilisation,
-                     .hidden = metrics.hidden()},
+                     .hidden = metrics.hidden(),
+                     .tokens = metrics.tokens,
+                     .epoch = metrics.epoch},
                     end_.seconds());
 }
 

@@ -48,6 +48,7 @@ class RunReport {
 
   double loss() const { return loss_; }  // the last complete step's
   std::optional<double> validation_loss() const { return validation_loss_; }
+  std::optional<double> bits_per_byte() const { return bits_per_byte_; }
 
  private:
   bool lead() const { return network_.context.rank() == 0; }
@@ -62,6 +63,7 @@ class RunReport {
   double gemm_flops_ = 0;  // sum over all ranks
   double loss_ = 0;
   std::optional<double> validation_loss_;      // the newest one
+  std::optional<double> bits_per_byte_;        // the same loss
   std::optional<RunStatus> status_;            // only on rank 0
   std::optional<MetricsWriter> metrics_file_;  // only on rank 0
   std::optional<Progress> progress_;           // only on rank 0

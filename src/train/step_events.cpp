@@ -33,6 +33,7 @@ void StepEvents::before_line(int64_t steps, StepMetrics& metrics, Trace& trace) 
   act(validation_, steps, &metrics.seconds.validation, trace, [&] {
     const auto averaged = network_.optimizer.use_average();
     metrics.validation_loss = network_.task.validate();
+    if (metrics.validation_loss) metrics.bits_per_byte = network_.task.bits_per_byte(*metrics.validation_loss);
   });
   act(samples_, steps, &metrics.seconds.validation, trace, [&] {
     const auto averaged = network_.optimizer.use_average();

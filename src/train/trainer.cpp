@@ -88,6 +88,7 @@ TrainResult Trainer::run(int64_t first_step) {
   return {.steps = steps_,
           .loss = report_.loss(),
           .validation_loss = report_.validation_loss(),
+          .bits_per_byte = report_.bits_per_byte(),
           .checkpoint = checkpoints_.saver().newest()};
 }
 

@@ -1,5 +1,6 @@
 """Output of the program: the plan of a large run, metrics, progress, help."""
 import json
+import math
 import pathlib
 import re
 import unittest
@@ -155,6 +156,31 @@ class Outputs(GptTest):
         line = metrics(self.train("run", "--steps", "2", "--grid", "1x1x2x1", ranks=2))[-1]
         self.assertEqual(flat_keys(line), documented_keys() - OF_FP16 - OF_GUARD - OF_SPLIT_FEATURES - MEASURED)
         self.assertEqual(set(line["communication"]), {"all_reduce", "all_gather", "reduce_scatter", "data"})
+
+    def test_metrics_count_tokens_epochs_and_bits(self):
+        ended = self.gpt("train", "--data", self.text.name, "--out", "run", *TRAINING, "--steps", "6",
+                         "--validate-every", "3", "--log-every", "1")
+        self.assertEqual(ended.status, 0, ended.text)
+        lines = metrics(self.directory / "run")
+        windows = (int(self.text.stat().st_size * 0.9) - 1) // 16
+        for line in lines:
+            self.assertEqual(line["tokens"], line["step"] * 8 * 16)
+            self.assertAlmostEqual(line["epoch"], line["step"] * 8 / windows)
+        for line in (lines[2], lines[5]):  # a byte per token
+            self.assertAlmostEqual(line["validation_bits_per_byte"], line["validation_loss"] / math.log(2))
+        seconds = [line["seconds"]["run"] for line in lines]
+        self.assertEqual(seconds, sorted(seconds))
+        self.assertGreaterEqual(seconds[-1], sum(line["seconds"]["step"] for line in lines))
+        self.assertRegex(ended.out, rf"step 6/6 .* bpb [\d.]+ .* 768 tok  epoch {48 / windows:.2f} ")
+        self.assertRegex(ended.out, r"validation loss [\d.]+ \([\d.]+ bits per byte\)")
+
+    def test_bits_per_byte_are_those_of_eval(self):
+        self.assertEqual(self.gpt("tokenize", "text.txt", "--train-bpe", "300", "--out", "a").status, 0)
+        run = self.train("run", "--tokenizer", "a.tokenizer", "--val-data", "text.txt", "--steps", "20")
+        ended = self.gpt("eval", "run", "--data", "text.txt", "--json")
+        self.assertEqual(ended.status, 0, ended.text)
+        expected = json.loads(ended.out)["bits_per_byte"]  # with the last tokens, which fill no window
+        self.assertAlmostEqual(metrics(run)[-1]["validation_bits_per_byte"] / expected, 1, delta=0.02)
 
     @unittest.skipUnless(HAS_MPI, "built without MPI")
     def test_metrics_of_split_features_tell_the_schedule_of_their_products(self):

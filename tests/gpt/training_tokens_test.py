@@ -64,6 +64,7 @@ class TrainingTokens(GptTest):
         self.shards()
         blend = ["0.7", "a", "0.3", "b"]
         one = losses(self.run_on("one", blend, *SAMPLES_ALONE, "--steps", "12"))
+        self.assertNotIn("epoch", metrics(self.directory / "one")[-1])
         self.assertGreater(len(set(one.values())), 10)
         for grid, ranks in (("1x1x1x2", 2), ("1x2x1x1", 2), ("2x1x2x1", 4)):
             with self.subTest(grid):
@@ -98,6 +99,7 @@ class TrainingTokens(GptTest):
             with self.subTest(flags):
                 run = self.run_on("run" + "".join(flags), ["a"], *flags, "--validation-fraction", "0")
                 self.assertEqual(len(losses(run)), steps)
+                self.assertAlmostEqual(metrics(run)[-1]["epoch"], steps * 8 / windows)
         # A flag counts more than another way in the file.
         (self.directory / "my.toml").write_text("[train]\nbatch = 8\nepochs = 7\n")
         ended = self.gpt("--config", "my.toml", "--data", "a", "--out", "of-file", *NETWORK, "--tokens", "1k",

@@ -30,8 +30,11 @@ std::vector<int64_t> steps_in(const std::filesystem::path& path) {
 TEST(Metrics, ALineHoldsEveryKeyThatWasMeasured) {
   const StepMetrics metrics{
       .step = 3,
+      .tokens = 6144,
+      .epoch = 0.25,
       .loss = 2.5,
       .validation_loss = 2.25,
+      .bits_per_byte = 1.125,
       .gradient_norm = 0.5,
       .learning_rate = 1e-3,
       .tokens_per_second = 100,
@@ -45,14 +48,16 @@ TEST(Metrics, ALineHoldsEveryKeyThatWasMeasured) {
                   .communication_exposed = 5,
                   .optimizer = 6,
                   .checkpoint = 7,
-                  .validation = 8},
+                  .validation = 8,
+                  .run = 9},
       .communication = {
           {{}, {}, {.collectives = 2, .bytes = 64, .exposed_seconds = 0.25, .hidden_seconds = 0.75}, {}}}};
   EXPECT_EQ(metrics.to_json(),
-            R"({"step":3,"loss":2.5,"validation_loss":2.25,"gradient_norm":0.5,"learning_rate":0.001,)"
+            R"({"step":3,"tokens":6144,"epoch":0.25,"loss":2.5,"validation_loss":2.25,)"
+            R"("validation_bits_per_byte":1.125,"gradient_norm":0.5,"learning_rate":0.001,)"
             R"("tokens_per_second":100.0,"model_flops_per_second":1000000000.0,"paper_flops_per_second":1500000000.0,)"
             R"("utilisation":0.5,"peak_memory_bytes":4096,"seconds":{"step":1.0,"forward":3.0,"backward":4.0,)"
-            R"("communication_exposed":5.0,"optimizer":6.0,"checkpoint":7.0,"validation":8.0},)"
+            R"("communication_exposed":5.0,"optimizer":6.0,"checkpoint":7.0,"validation":8.0,"run":9.0},)"
             R"("communication":{"reduce_scatter":{"collectives":2,"bytes":64,)"
             R"("exposed_seconds":0.25,"hidden_seconds":0.75}},"optimizer_schedule":"ar-opt"})");
   EXPECT_EQ(metrics.hidden(), 0.75);

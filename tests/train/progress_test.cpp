@@ -13,9 +13,12 @@ ProgressState full_state() {
           .steps = 500,
           .loss = 2.31,
           .validation_loss = 2.4,
+          .bits_per_byte = 1.2,
           .tokens_per_second = 12400,
           .utilisation = 0.41,
           .hidden = 0.87,
+          .tokens = 1'200'000,
+          .epoch = 0.34,
           .seconds_left = 112};
 }
 
@@ -26,7 +29,8 @@ int columns_of(const std::string& text) {
 
 TEST(Progress, AFileGetsThePlainLine) {
   EXPECT_EQ(progress_line(full_state(), 0),
-            "step 140/500  loss 2.31  val 2.40  12.4 k tok/s  41% of GEMM  comm hidden 87%  1:52 left");
+            "step 140/500  loss 2.31  val 2.40  bpb 1.20  12.4 k tok/s  41% of GEMM  comm hidden 87%  1.2 M tok  "
+            "epoch 0.34  1:52 left");
 }
 
 TEST(Progress, UnknownValuesAreLeftOut) {
@@ -36,14 +40,20 @@ TEST(Progress, UnknownValuesAreLeftOut) {
             "step   5/500  loss 2.00  7 images/s  0:00 left");
 }
 
+TEST(Progress, ANarrowLineLosesItsLastPartsFirst) {
+  const std::string line = progress_line(full_state(), 110);
+  EXPECT_NE(line.find("comm hidden 87%  1.2 M tok  1:52 left"), std::string::npos) << line;
+  EXPECT_NE(progress_line(full_state(), 80).find("bpb 1.20  12.4 k tok/s  1:52 left"), std::string::npos);
+}
+
 TEST(Progress, TheBarFillsTheTerminalAndIsExact) {
-  const std::string line = progress_line(full_state(), 109);
-  EXPECT_EQ(columns_of(line), 109);
+  const std::string line = progress_line(full_state(), 142);
+  EXPECT_EQ(columns_of(line), 142);
   EXPECT_NE(line.find("█████▋              "), std::string::npos) << line;  // 20 columns * 0.28, rounded to 1/8
   ProgressState last = full_state();
   last.step = 500;
-  EXPECT_NE(progress_line(last, 109).find("500/500 ████████████████████  loss"), std::string::npos)
-      << progress_line(last, 109);
+  EXPECT_NE(progress_line(last, 142).find("500/500 ████████████████████  loss"), std::string::npos)
+      << progress_line(last, 142);
 }
 
 TEST(Progress, NoLineIsWiderThanItsTerminal) {

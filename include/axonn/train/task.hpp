@@ -44,6 +44,18 @@ class TrainTask {
   // Mean loss over all held-out data, the same on every rank; nullopt if no data is held out, or if
   // the run is to stop.
   virtual std::optional<double> validate() = 0;
+  // The bits per byte of the held-out texts that a loss of validate() is; nullopt if their bytes
+  // are not known, or if the task has no texts.
+  virtual std::optional<double> bits_per_byte(double validation_loss) {
+    (void)validation_loss;
+    return std::nullopt;
+  }
+  // How often the first `samples` samples have gone through all data; nullopt if they are drawn, or
+  // if parts of the data come round in times of their own.
+  virtual std::optional<double> epochs(int64_t samples) const {
+    (void)samples;
+    return std::nullopt;
+  }
   // Why validate() never has a loss, for the user; empty: it has one, or nobody needs to know.
   virtual std::string why_no_validation() const { return ""; }
   // The option by which the host takes part in loss_sum() or after_step(), such as "importance";

@@ -15,7 +15,8 @@ struct TrainResult {
   int64_t steps = 0;  // steps of the whole run
   double loss = 0;    // loss of the last step
   std::optional<double> validation_loss;
-  std::string checkpoint;  // newest one
+  std::optional<double> bits_per_byte;  // the same loss, of texts whose bytes are known
+  std::string checkpoint;               // newest one
 };
 
 // The training loop of all programs: steps, clipping, schedule, validation, metrics, progress,

@@ -6,6 +6,7 @@
 #include "axonn/core/error.hpp"
 #include "axonn/layers/loss.hpp"
 #include "axonn/network/decoder/decoder_network.hpp"
+#include "axonn/tasks/text/evaluation.hpp"
 #include "kernels/gpu/placed.hpp"
 #include "train/evaluating.hpp"
 
@@ -78,6 +79,33 @@ std::string TextTask::why_no_validation() const {
   if (held_out == 0) return "--validation-fraction is 0, so no text is held out";
   return detail::concatenate("the held-out part of the data has ", held_out, " tokens, and one sequence needs ",
                              sequence + 1, "; a larger --validation-fraction or --val-data holds more out");
+}
+
+std::optional<double> TextTask::epochs(int64_t samples) const {
+  const std::optional<int64_t> epoch = windows_.epoch();
+  if (!epoch) return std::nullopt;
+  return static_cast<double>(samples) / static_cast<double>(*epoch);
+}
+
+int64_t TextTask::count_validation_bytes() {
+  const auto sequence = static_cast<size_t>(model_.config().shape.sequence);
+  std::vector<int64_t> ids(sequence), targets(sequence);
+  int64_t bytes = 0;
+  for (int64_t window = 0; window < windows_.validation_windows(); ++window) {
+    windows_.read_validation(window, ids, targets);
+    const std::vector<int32_t> predicted(targets.begin(), targets.end());
+    bytes += std::ssize(data_.tokenizer()->decode(predicted, {.skip_special = true}));
+  }
+  return bytes;
+}
+
+std::optional<double> TextTask::bits_per_byte(double validation_loss) {
+  if (!data_.tokenizer()) return std::nullopt;
+  if (!validation_bytes_) validation_bytes_ = count_validation_bytes();
+  if (*validation_bytes_ == 0) return std::nullopt;
+  const int64_t tokens = windows_.validation_windows() * model_.config().shape.sequence;
+  return TextScore{.nats = validation_loss * static_cast<double>(tokens), .tokens = tokens}.bits_per_byte(
+      *validation_bytes_);
 }
 
 std::optional<double> TextTask::validate() {

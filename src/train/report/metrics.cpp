@@ -38,11 +38,14 @@ void cut_off(const fs::path& path, int64_t step) {
 }  // namespace
 
 std::string StepMetrics::to_json() const {
-  nlohmann::ordered_json line = {{"step", step}, {"loss", loss}};
+  nlohmann::ordered_json line = {{"step", step}, {std::string(terms), tokens}};
   const auto put = [&](const char* key, const auto& value) {
     if (value) line[key] = *value;
   };
+  put("epoch", epoch);
+  line["loss"] = loss;
   put("validation_loss", validation_loss);
+  put("validation_bits_per_byte", bits_per_byte);
   put("gradient_norm", gradient_norm);
   put("loss_scale", loss_scale);
   put("skipped_steps", skipped_steps);
@@ -59,7 +62,8 @@ std::string StepMetrics::to_json() const {
                      {"communication_exposed", seconds.communication_exposed},
                      {"optimizer", seconds.optimizer},
                      {"checkpoint", seconds.checkpoint},
-                     {"validation", seconds.validation}};
+                     {"validation", seconds.validation},
+                     {"run", seconds.run}};
   for (size_t kind = 0; kind < kTrafficNames.size(); ++kind) {
     const TrafficSum& sum = communication[kind];
     if (sum.collectives == 0) continue;

@@ -21,14 +21,18 @@ struct StepSeconds {
   double optimizer = 0;              // norm, clipping, update
   double checkpoint = 0;             // the save before this step
   double validation = 0;
+  double run = 0;  // since the first step of this start began, to the end of this step; on rank 0
 };
 
 // One line of a run's metrics file (docs/metrics.md lists every key and its unit). A value that was
 // not measured in a step is left out of its line.
 struct StepMetrics {
   int64_t step = 0;                          // optimizer steps done, from 1
+  int64_t tokens = 0;                        // terms of these steps
+  std::optional<double> epoch;               // passes over the data, if they have epochs
   double loss = 0;                           // nats per token, mean over the global batch before the update
   std::optional<double> validation_loss;     // nats per token, after the update
+  std::optional<double> bits_per_byte;       // the same loss, of texts whose bytes are known
   std::optional<double> gradient_norm;       // L2 over all parameters, before clipping
   std::optional<double> loss_scale;          // for the next step, with fp16
   std::optional<int64_t> skipped_steps;      // since the run began, with fp16

@@ -53,10 +53,13 @@ std::string progress_line(const ProgressState& state, int columns) {
       "step " + std::string(steps.size() - std::min(steps.size(), step.size()), ' ') + step + "/" + steps;
   std::vector<std::string> fields = {"loss " + fixed(state.loss, 2)};
   if (state.validation_loss) fields.push_back("val " + fixed(*state.validation_loss, 2));
+  if (state.bits_per_byte) fields.push_back("bpb " + fixed(*state.bits_per_byte, 2));
   fields.push_back(with_unit(state.tokens_per_second) + " " + std::string(state.terms) + "/s");
   const size_t needed = fields.size();
   if (state.utilisation) fields.push_back(percent(*state.utilisation) + " of GEMM");
   if (state.hidden) fields.push_back("comm hidden " + percent(*state.hidden));
+  if (state.tokens > 0) fields.push_back(with_unit(static_cast<double>(state.tokens)) + " " + std::string(state.terms));
+  if (state.epoch) fields.push_back("epoch " + fixed(*state.epoch, 2));
   const std::string left = "  " + duration_text(state.seconds_left) + " left";
 
   const auto width = [&] {

@@ -14,16 +14,20 @@ struct ProgressState {
   int64_t steps = 0;  // steps of the run
   double loss = 0;    // nats per token
   std::optional<double> validation_loss;
-  double tokens_per_second = 0;       // over the whole grid
-  std::string_view terms = "tok";     // short name of the unit, instead of tokens
-  std::optional<double> utilisation;  // share of the fastest matrix product, 0 to 1
-  std::optional<double> hidden;       // share of the communication that is hidden, 0 to 1
+  std::optional<double> bits_per_byte;  // the same loss
+  double tokens_per_second = 0;         // over the whole grid
+  std::string_view terms = "tok";       // short name of the unit, instead of tokens
+  std::optional<double> utilisation;    // share of the fastest matrix product, 0 to 1
+  std::optional<double> hidden;         // share of the communication that is hidden, 0 to 1
+  int64_t tokens = 0;                   // terms of the steps done; 0: not known
+  std::optional<double> epoch;          // passes over the data
   double seconds_left = 0;
 };
 
-// "step 140/500 ███████▌      loss 2.31  val 2.40  12.4 k tok/s  41% of GEMM  comm hidden 87%  1:52
-// left", at most `columns` wide. The bar takes the remaining width, and is left out if little
-// remains. columns = 0: no bar.
+// "step 140/500 ███████▌      loss 2.31  val 2.40  bpb 1.21  12.4 k tok/s  41% of GEMM  comm hidden
+// 87%  1.2 M tok  epoch 0.34  1:52 left", at most `columns` wide. The bar takes the remaining
+// width, and is left out if little remains; parts behind the speed are left out if there is no room
+// for them, the last one first. columns = 0: no bar.
 std::string progress_line(const ProgressState& state, int columns);
 
 // The progress line: redrawn in place on a terminal; in a file, one line every `log_every` steps

@@ -39,8 +39,12 @@ TrainStep::TrainStep(const TrainedNetwork& network, const TrainConfig& config, c
 
 TrainStep::Taken TrainStep::take(int64_t step, Trace& trace) {
   const auto start = Clock::now();
-  StepMetrics metrics{
-      .step = step + 1, .learning_rate = config_.learning_rate().at(step), .terms = network_.task.words().terms};
+  const TrainTask& task = network_.task;
+  StepMetrics metrics{.step = step + 1,
+                      .tokens = (step + 1) * plan_.batch * task.tokens_per_sample(),
+                      .epoch = task.epochs((step + 1 + refused_.left_out()) * plan_.batch),
+                      .learning_rate = config_.learning_rate().at(step),
+                      .terms = task.words().terms};
   double copying = 0;
   if (config_.cuda_graph && taken_++ >= GraphedStep::kStepsBefore) {
     copy_for_save(trace, copying, /*changes_follow=*/true);

@@ -27,6 +27,9 @@ class TextTask : public TrainTask {
       int64_t first, int64_t count) override;  // (planes, count, sequence): ids, targets, begins of documents
   at::Tensor loss_sum(const std::vector<at::Tensor>& inputs) override;
   std::optional<double> validate() override;
+  // The ends of documents count in the loss, and have no bytes.
+  std::optional<double> bits_per_byte(double validation_loss) override;
+  std::optional<double> epochs(int64_t samples) const override;
   std::string why_no_validation() const override;
   std::string_view host_work() const override { return model_.config().checkpoint_offload ? "activation-offload" : ""; }
 
@@ -34,6 +37,7 @@ class TextTask : public TrainTask {
   at::Tensor planes_of(int64_t rows) const;
   void set_begins(const at::Tensor& planes, int64_t row) const;
   at::Tensor loss_of(const at::Tensor& planes);
+  int64_t count_validation_bytes();
 
   Context& context_;
   Decoder& model_;
@@ -41,6 +45,7 @@ class TextTask : public TrainTask {
   TokenWindows windows_;
   int64_t validation_rows_;
   std::optional<int32_t> document_end_;
+  std::optional<int64_t> validation_bytes_;  // counted after the first validation
 };
 
 }  // namespace axonn
