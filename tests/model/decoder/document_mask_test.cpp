@@ -137,8 +137,12 @@ TEST(DocumentMask, WrongMasksAreRefused) {
   Context context(test_environment(), {.data = test_environment().ranks()}, {.dtype = at::kDouble});
   const at::Tensor one = at::ones({1, 2, 1, 2}, at::kDouble);
   EXPECT_USER_ERROR(document_mask(at::zeros({2}, at::kLong), one), "begins must be (batch, sequence) of int64");
+  EXPECT_USER_ERROR(document_mask(at::zeros({1, 2}, at::kInt), one), "begins must be (batch, sequence) of int64");
   EXPECT_USER_ERROR(attention(context, {one, one, one}, {.heads = 1}, at::zeros({1, 1, 2, 3}, at::kDouble)),
                     "a mask of documents is for causal attention, with sizes (1, 1, 2, 2)");
+  EXPECT_USER_ERROR(
+      attention(context, {one, one, one}, {.heads = 1, .causal = false}, at::zeros({1, 1, 2, 2}, at::kDouble)),
+      "a mask of documents is for causal attention");
 }
 
 }  // namespace
