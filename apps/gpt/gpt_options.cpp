@@ -6,6 +6,7 @@
 #include <regex>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include <axonn/core/error.hpp>
 #include <axonn/core/names.hpp>
@@ -215,6 +216,14 @@ void GptOptions::choose_steps(std::optional<int64_t> epoch) {
   AXONN_CHECK(epochs == 0 || epochs <= kMostSamples / *epoch, "gpt.options", "--epochs ", epochs, " of ", *epoch,
               " sequences are beyond every run");
   run.train.steps = epochs > 0 ? (epochs * *epoch + batch - 1) / batch : tokens / a_step + (tokens % a_step > 0);
+}
+
+std::string GptOptions::toml_of_run() {
+  const int64_t of_epochs = std::exchange(epochs, 0), of_tokens = std::exchange(tokens, 0),
+                of_batch = std::exchange(batch_tokens, 0);
+  std::string text = table.to_toml();
+  epochs = of_epochs, tokens = of_tokens, batch_tokens = of_batch;
+  return text;
 }
 
 void GptOptions::check(const axonn::GridShape& grid) const {

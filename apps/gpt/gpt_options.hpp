@@ -45,6 +45,10 @@ class GptOptions : public axonn::ProgramOptions {
   void check(const axonn::GridShape& grid) const override;
   axonn::MemoryPrediction predict(const axonn::RunPlan& plan) const override;
 
+  // The configuration of a run that has begun, to be read as a file: steps and batch are numbers,
+  // also where they were given as epochs or tokens.
+  std::string toml_of_run();
+
   bool tokenizer_is_of_files() const;
 
   bool has_no_tokenizer() const;

@@ -114,6 +114,8 @@ class TrainCommand : axonn::HoldsOptions<GptOptions>, public axonn::TrainingComm
                         {.title = title_of(parameters),
                          .data = data_text(),
                          .configuration = options.table.to_json(),
+                         .config_toml = options.toml_of_run(),
+                         .memory = options.predict(plan),
                          .tokenizer = tokenizer_json(),
                          .fingerprint = data_->fingerprint()},
                         resumed);

@@ -80,6 +80,8 @@ class TrainCommand : axonn::HoldsOptions<UnetOptions>, public axonn::TrainingCom
         {.title = "unet " + axonn::with_unit(static_cast<double>(parameters.global_numel())) + " parameters",
          .data = images_.training->description(),
          .configuration = options.table.to_json(),
+         .config_toml = options.table.to_toml(),
+         .memory = options.predict(plan),
          .tokenizer = "null",
          .fingerprint = images_.training->fingerprint()},
         resumed);

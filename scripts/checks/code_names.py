@@ -14,8 +14,8 @@ PAGES = ("docs/", "README.md", "CONTRIBUTING.md")
 IDENTIFIER = re.compile(r"^(?:axonn::)?[A-Za-z_]\w*(?:(?:::|\.)[A-Za-z_]\w*)*(?:<[^>]*>)?(?:\([^)]*\))?$")
 FLAG = re.compile(r"^--([a-z][a-z0-9-]*)(?:[ =].*)?$")
 PATH = re.compile(r"^[\w.+-]+(?:/[\w.+-]+)+/?$")
-# Folders that a build, a run or a reader makes: no fresh clone has them.
-MADE = {"build", ".deps", "runs", "bin", "my-texts"}
+# Folders and files that a build, a run or a reader makes: no fresh clone has them.
+MADE = {"build", ".deps", "runs", "bin", "my-texts", "config.toml"}
 # Names of other projects, and words that are values.
 OTHERS = {"std", "torch", "pandas", "sm_90", "mpirun", "srun", "sbatch", "ctest", "cmake", "nvcc", "ldd", "torchrun",
           "python3", "pip", "mm", "true", "false"}
@@ -68,7 +68,7 @@ def unknown(root):
                 if (root / first).exists() or re.search(r"\.(hpp|cpp|py|md|toml|cmake)$", text):
                     yield f"{page.path}:{line}: there is no {text}"
             elif re.match(r"^[\w-]+\.(hpp|cpp|py|md|toml|cu|cmake)$", text):
-                if text not in files:
+                if text not in files | MADE:
                     yield f"{page.path}:{line}: there is no file {text}"
             elif IDENTIFIER.match(text) and re.search(r"[a-z]", text):
                 parts = [part for part in re.findall(r"[A-Za-z_]\w*", re.sub(r"\([^)]*\)$", "", text))

@@ -112,9 +112,7 @@ std::string left_name(int64_t step) { return std::string(kLeft) + step_name(step
 
 void copy_text(const fs::path& from, const fs::path& to) {
   if (!fs::exists(from) || fs::exists(to)) return;
-  const fs::path beside(to.native() + std::string(kPartial));
-  disk::write_synced(beside, disk::read_text(from));
-  fs::rename(beside, to);
+  disk::replace_synced(to, disk::read_text(from));
 }
 
 // Files of later steps, "step-000500.png" or the like.
@@ -132,7 +130,8 @@ void move_samples(const fs::path& run, const fs::path& left, int64_t step) {
 // The newest step goes first, so whatever is left here at any time is whole up to its newest step.
 fs::path complete_leave(const fs::path& run, int64_t step) {
   const fs::path left = run / (left_name(step) + std::string(kPartial));
-  for (const char* name : {"metrics.jsonl", "starts.jsonl"}) copy_text(run / name, left / name);
+  for (const char* name : {"metrics.jsonl", "starts.jsonl", "config.toml", "environment.json"})
+    copy_text(run / name, left / name);
   auto steps = finished_steps(run);
   std::ranges::reverse(steps);
   for (const CheckpointStep& later : steps)

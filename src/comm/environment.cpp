@@ -133,6 +133,9 @@ int Environment::ranks() const { return impl_->ranks(); }
 int Environment::local_rank() const { return impl_->node.rank; }
 int Environment::local_ranks() const { return impl_->node.ranks; }
 std::string_view Environment::transport() const { return impl_->engine ? impl_->engine->transport().name() : "self"; }
+std::string_view Environment::library() const {
+  return impl_->engine ? impl_->engine->transport().library() : std::string_view();
+}
 void Environment::set_flight_directory(const std::filesystem::path& directory) {
   if (impl_->engine) impl_->engine->set_flight_directory(directory);
 }

@@ -123,6 +123,12 @@ void write_synced(const fs::path& path, std::string_view text) {
   file.finish();
 }
 
+void replace_synced(const fs::path& path, std::string_view text) {
+  const fs::path beside(path.native() + ".partial");
+  write_synced(beside, text);
+  fs::rename(beside, path);
+}
+
 void sync_directory(const fs::path& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) refuse("open", path);

@@ -82,6 +82,9 @@ class OpenFile {
 inline constexpr double kLateSeconds = 5;
 
 void write_synced(const std::filesystem::path& path, std::string_view text);
+// The same for a file that others may read: they see the old text or the new one. It is written
+// beside the file, as `path`.partial, which then takes its name.
+void replace_synced(const std::filesystem::path& path, std::string_view text);
 void sync_directory(const std::filesystem::path& path);
 std::string read_text(const std::filesystem::path& path);  // UserError when it cannot be read
 uint64_t xxh64_of_file(const std::filesystem::path& path);

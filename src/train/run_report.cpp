@@ -17,6 +17,7 @@
 #include "axonn/train/report/gemm_peak.hpp"
 #include "train/head_line.hpp"
 #include "train/report/device_memory.hpp"
+#include "train/report/run_environment.hpp"
 #include "train/report/run_starts.hpp"
 
 namespace axonn {
@@ -60,9 +61,10 @@ void RunReport::begin(const Beginning& beginning) {
   everyone_.all_reduce(gemm).wait();
   gemm_flops_ = gemm.item<double>();
   const std::string linear = network_.context.scheduler().linear_text();
+  const std::string environment = environment_json(network_, beginning.identity, everyone_);
   all_ranks_or_none(everyone_, [&] {
     if (!lead()) return;
-    open_files(beginning);
+    open_files(beginning, environment);
     print_head(network_.environment, network_.context,
                {.identity = beginning.identity,
                 .config = config_,
@@ -76,7 +78,7 @@ void RunReport::begin(const Beginning& beginning) {
   });
 }
 
-void RunReport::open_files(const Beginning& beginning) {
+void RunReport::open_files(const Beginning& beginning, const std::string& environment) {
   const int64_t first_step = beginning.first_step;
   if (const auto left = leave_after(config_.out, first_step))
     log::warn("the run goes back to step ", first_step, " and on from there; what it had of later steps is now in ",
@@ -90,7 +92,9 @@ void RunReport::open_files(const Beginning& beginning) {
                              .step = first_step,
                              .ranks = network_.environment.ranks(),
                              .configuration = beginning.identity.configuration,
-                             .choices = beginning.identity.choices});
+                             .choices = beginning.identity.choices,
+                             .environment = environment,
+                             .config_toml = beginning.identity.config_toml});
 }
 
 void RunReport::warn_of_options() const {

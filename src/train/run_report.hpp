@@ -17,8 +17,8 @@
 
 namespace axonn {
 
-// A run's reports: its first lines, the progress line, metrics.jsonl, status.json, starts.jsonl,
-// and which rank is slow. Rank 0 writes; every rank calls each function in the same order.
+// A run's reports: its first lines, the progress line, its files other than checkpoints, and which
+// rank is slow. Rank 0 writes; every rank calls each function in the same order.
 class RunReport {
  public:
   // All of them outlive it.
@@ -52,7 +52,7 @@ class RunReport {
 
  private:
   bool lead() const { return network_.context.rank() == 0; }
-  void open_files(const Beginning& beginning);
+  void open_files(const Beginning& beginning, const std::string& environment);
   void warn_of_options() const;
 
   const TrainedNetwork& network_;

@@ -102,6 +102,7 @@ class MpiTransport final : public Transport {
   }
 
   std::string_view name() const override { return "mpi"; }
+  std::string_view library() const override { return library_; }
   int rank() const override { return rank_; }
   int ranks() const override { return ranks_; }
   std::shared_ptr<NodeMemory> node_memory() const override { return node_memory_; }
@@ -153,6 +154,7 @@ class MpiTransport final : public Transport {
     AXONN_CHECK(provided >= MPI_THREAD_SERIALIZED, "comm.mpi", library_name(),
                 " lets no thread other than main call it (MPI_THREAD_SERIALIZED); use an MPI that was built with "
                 "threads, or set AXONN_TRANSPORT=tcp");
+    library_ = library_name();
     check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
     check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
@@ -205,6 +207,7 @@ class MpiTransport final : public Transport {
     return ticket;
   }
 
+  std::string library_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0, ranks_ = 1;
   uint32_t largest_channel_ = 32767;  // minimum that the MPI standard guarantees

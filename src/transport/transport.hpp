@@ -22,7 +22,8 @@ class Transport {
   using Ticket = uint64_t;  // an unfinished message; valid until test() has returned true
 
   virtual ~Transport() = default;
-  virtual std::string_view name() const = 0;  // "mpi", "local", "tcp"
+  virtual std::string_view name() const = 0;               // "mpi", "local", "tcp"
+  virtual std::string_view library() const { return {}; }  // that it calls, and its version; empty: none
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
 

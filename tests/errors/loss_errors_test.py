@@ -19,7 +19,8 @@ class NonFiniteLoss(GptTest):
         self.assertIn("newest checkpoint: run/step-000001", ended.err)
         self.assertEqual(list(losses(self.directory / "run")), [1])
         self.assertEqual([path.name for path in sorted((self.directory / "run").iterdir())],
-                         ["metrics.jsonl", "starts.jsonl", "status.json", "step-000001"])
+                         ["config.toml", "environment.json", "metrics.jsonl", "starts.jsonl", "status.json",
+                          "step-000001"])
 
     def test_the_checkpoint_before_it_is_whole(self):
         self.diverge("--save-every", "1")

@@ -202,8 +202,8 @@ class Outputs(GptTest):
 
     def test_a_run_that_only_measures_leaves_its_metrics_alone(self):
         run = self.train("run", "--steps", "2", "--no-save-last")
-        self.assertEqual(sorted(path.name for path in run.iterdir()), ["metrics.jsonl", "starts.jsonl", "status.json",
-                                                                    "tokens"])
+        self.assertEqual(sorted(path.name for path in run.iterdir()),
+                         ["config.toml", "environment.json", "metrics.jsonl", "starts.jsonl", "status.json", "tokens"])
 
     def test_progress_in_a_file_is_a_line_every_log_every_steps(self):
         ended = self.gpt("train", "--data", self.text, "--out", "run", "--layers", "1", "--hidden", "16",

@@ -34,9 +34,9 @@ std::optional<std::filesystem::path> branched_from(const std::filesystem::path& 
 
 // For a run that goes back to `step` and on from there. Later steps that the directory has go to
 // its subdirectory after-step-N (N is `step`; after-step-N-2 if that is taken, and so on), then a
-// run of its own: checkpoints and drawn samples are moved, metrics.jsonl and starts.jsonl copied.
-// Nothing is removed. Returns the subdirectory, or nothing if there is no later checkpoint. A
-// process that is killed meanwhile leaves after-step-N.partial. From its creation on, later steps
+// run of its own: checkpoints and drawn samples are moved, and the files about its steps and starts
+// copied. Nothing is removed. Returns the subdirectory, or nothing if there is no later checkpoint.
+// A process that is killed meanwhile leaves after-step-N.partial. From its creation on, later steps
 // are no checkpoints of this run, and the next call completes it. Only one process may call it.
 std::optional<std::filesystem::path> leave_after(const std::filesystem::path& run_directory, int64_t step);
 

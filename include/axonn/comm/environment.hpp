@@ -38,6 +38,7 @@ class Environment {
   int local_rank() const;              // within the node
   int local_ranks() const;             // ranks on this node
   std::string_view transport() const;  // "mpi", "tcp", "local", "self"
+  std::string_view library() const;    // that the transport calls: "Open MPI v4.1.4"; empty: none
 
   // A communicator over `group` for tensors on `device`. `group` names ranks of this job, and this
   // rank is group.ranks[group.index]. Every rank of the group calls it, and it returns when all

@@ -8,6 +8,7 @@
 #include "axonn/comm/environment.hpp"
 #include "axonn/layers/context.hpp"
 #include "axonn/layers/parameter.hpp"
+#include "axonn/network/memory.hpp"
 #include "axonn/optim/loss_scale.hpp"
 #include "axonn/optim/optimizer.hpp"
 #include "axonn/optim/spike_guard.hpp"
@@ -22,6 +23,8 @@ struct RunIdentity {
   std::string title;                                // "gpt 10.7 M parameters", for the first line
   std::string data;                                 // "tinyshakespeare.txt: 1.0 M tokens"
   std::string configuration;                        // JSON object
+  std::string config_toml = {};                     // the same as a file that --config reads
+  MemoryPrediction memory = {};                     // a rank's
   std::string tokenizer;                            // JSON object
   uint64_t fingerprint = 0;                         // fingerprint of the data
   std::map<std::string, std::string> choices = {};  // see CheckpointState

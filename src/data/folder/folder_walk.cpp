@@ -56,9 +56,10 @@ bool is_shard_name(std::string_view name) { return name.starts_with("x") && name
 
 // Names of what a run, or a checkpoint, writes into its folder.
 bool is_of_a_run(std::string_view name) {
-  for (const std::string_view file : {"metrics.jsonl", "status.json", "starts.jsonl"})
+  for (const std::string_view file :
+       {"metrics.jsonl", "status.json", "starts.jsonl", "config.toml", "environment.json"})
     if (name.starts_with(file)) return true;
-  for (const std::string_view whole : {"samples", "flight", "manifest.json", "origin", "tokens"})
+  for (const std::string_view whole : {"samples", "tb", "flight", "manifest.json", "origin", "tokens"})
     if (name == whole) return true;
   return is_lock_name(name) || is_checkpoint_name(name) || is_shard_name(name);
 }

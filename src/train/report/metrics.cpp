@@ -30,9 +30,7 @@ std::string lines_up_to(const std::string& text, int64_t step) {
 void cut_off(const fs::path& path, int64_t step) {
   const std::string text = disk::read_text(path), kept = lines_up_to(text, step);
   if (kept == text && fs::hard_link_count(path) == 1) return;  // a copy by hard links gets a file of its own
-  const fs::path beside(path.native() + ".partial");
-  disk::write_synced(beside, kept);
-  fs::rename(beside, path);
+  disk::replace_synced(path, kept);
 }
 
 }  // namespace

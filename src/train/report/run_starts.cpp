@@ -9,7 +9,7 @@
 namespace axonn {
 
 void record_start(const std::filesystem::path& directory, const RunStart& started) {
-  const std::filesystem::path path = directory / "starts.jsonl", beside = directory / "starts.jsonl.partial";
+  const std::filesystem::path path = directory / "starts.jsonl";
   std::string lines;
   if (started.step > 0 && std::filesystem::exists(path)) {
     std::istringstream before(disk::read_text(path));
@@ -23,8 +23,11 @@ void record_start(const std::filesystem::path& directory, const RunStart& starte
   start["ranks"] = started.ranks;
   start["configuration"] = nlohmann::ordered_json::parse(started.configuration);
   start["choices"] = started.choices;
-  disk::write_synced(beside, lines + start.dump() + "\n");
-  std::filesystem::rename(beside, path);
+  const auto environment = nlohmann::ordered_json::parse(started.environment);
+  start["environment"] = environment;
+  disk::replace_synced(directory / "config.toml", started.config_toml);
+  disk::replace_synced(directory / "environment.json", environment.dump(2) + "\n");
+  disk::replace_synced(path, lines + start.dump() + "\n");
 }
 
 }  // namespace axonn

@@ -26,9 +26,7 @@ void RunStatus::write(const char* state, int64_t step, const std::string& reason
   nlohmann::ordered_json status = {{"state", state}, {"step", step}, {"time", utc_now()}};
   if (!reason.empty()) status["reason"] = reason;
   const auto replaced = nlohmann::json::error_handler_t::replace;  // a reason can hold any bytes
-  const std::filesystem::path path = directory_ / "status.json", beside = directory_ / "status.json.partial";
-  disk::write_synced(beside, status.dump(-1, ' ', false, replaced) + "\n");
-  std::filesystem::rename(beside, path);
+  disk::replace_synced(directory_ / "status.json", status.dump(-1, ' ', false, replaced) + "\n");
   next_ = std::chrono::steady_clock::now() + kSeconds;
 }
 

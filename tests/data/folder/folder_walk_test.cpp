@@ -114,8 +114,8 @@ TEST(FolderWalk, OpensNeitherPipesNorSocketsNorDevices) {
 
 TEST(FolderWalk, LeavesRunsOut) {
   const Scratch scratch;
-  for (const char* name :
-       {"metrics.jsonl", "status.json", "starts.jsonl", "step-000003/manifest.json", "samples/a.png"})
+  for (const char* name : {"metrics.jsonl", "status.json", "starts.jsonl", "config.toml", "environment.json",
+                           "tb/events.out.tfevents.1", "step-000003/manifest.json", "samples/a.png"})
     for (const char* run : {"d/run/", "d/deep/run/", "here/"}) scratch.file(std::string(run) + name, "{}");
   scratch.file("d/locked/job-7.lock", "{}");
   scratch.file("d/old/step-000500/manifest.json", "{}");  // a run of another program of axonn
