@@ -13,7 +13,7 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/core/join.hpp"
-#include "axonn/core/json_depth.hpp"
+#include "axonn/core/json/json_depth.hpp"
 #include "axonn/core/sentence.hpp"
 #include "axonn/core/utf8.hpp"
 #include "axonn/core/text.hpp"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "axonn/core/error.hpp"
-#include "axonn/core/json_depth.hpp"
+#include "axonn/core/json/json_depth.hpp"
 #include "axonn/core/sentence.hpp"
 #include "axonn/hugging_face/config_file.hpp"
 

@@ -219,6 +219,7 @@ void RunOptions::bind(OptionTable& table, const std::string& samples) {
   table.add("run", "choices", choices,
             "folder that keeps the measured schedule of the optimizer, per program, sizes, grid and machine, for later "
             "runs; empty: it is measured in every run");
+  table.add("run", "tensorboard", train.tensorboard, "write TensorBoard's event files to the folder tb of the run");
   bind_trace(table, train.trace);
   table.add("run", "seed", train.seed, "seed of initial values, sample order and dropout");
   communication.bind(table);

@@ -12,6 +12,7 @@
 #include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
+#include "axonn/core/json/json_numbers.hpp"
 #include "axonn/core/log.hpp"
 #include "axonn/core/sentence.hpp"
 #include "axonn/train/report/gemm_peak.hpp"
@@ -84,6 +85,7 @@ void RunReport::open_files(const Beginning& beginning, const std::string& enviro
     log::warn("the run goes back to step ", first_step, " and on from there; what it had of later steps is now in ",
               left->string(), ", a run of its own; remove it if nobody needs it");
   metrics_file_.emplace(metrics_path(config_), first_step > 0 ? std::optional(first_step) : std::nullopt);
+  if (config_.tensorboard) tensorboard_.emplace(config_.out, first_step);
   progress_.emplace(std::cout, progress_options(config_, first_step));
   status_.emplace(config_.out);
   status_->running(first_step);
@@ -112,7 +114,8 @@ void RunReport::launched(StepMetrics& metrics) {
 }
 
 void RunReport::complete(StepMetrics& metrics) {
-  if (const auto slow = stragglers_.add_step(metrics.seconds.step); slow && lead()) log::warn(*slow);
+  metrics.straggler = stragglers_.add_step(metrics.seconds.step);
+  if (metrics.straggler && lead()) log::warn(*metrics.straggler);
   metrics.utilisation = metrics.model_flops_per_second / gemm_flops_;
   metrics.seconds.run = end_.seconds();
   loss_ = metrics.loss;
@@ -124,7 +127,12 @@ void RunReport::tell(const StepMetrics& metrics) {
     bits_per_byte_ = metrics.bits_per_byte;
   }
   if (!lead()) return;
-  metrics_file_->write(metrics);
+  const std::string line = metrics.to_json();
+  metrics_file_->write(line);
+  if (tensorboard_) {
+    tensorboard_->add(metrics.step, json_numbers(line).value());
+    for (const auto& sample : metrics.samples) tensorboard_->add_sample(metrics.step, sample);
+  }
   status_->running(metrics.step);
   progress_->update({.step = metrics.step,
                      .loss = metrics.loss,
@@ -139,9 +147,15 @@ void RunReport::tell(const StepMetrics& metrics) {
                     end_.seconds());
 }
 
+void RunReport::flush() {
+  if (tensorboard_) tensorboard_->flush();
+}
+
 void RunReport::go_back(int64_t step) {
   all_ranks_or_none(everyone_, [&] {
-    if (lead()) metrics_file_.emplace(metrics_path(config_), step);
+    if (!lead()) return;
+    metrics_file_.emplace(metrics_path(config_), step);
+    if (tensorboard_) tensorboard_->go_back(step);
   });
 }
 

@@ -14,6 +14,7 @@
 #include "train/report/run_status.hpp"
 #include "train/report/stragglers.hpp"
 #include "train/run_end.hpp"
+#include "train/tensorboard/tensorboard.hpp"
 
 namespace axonn {
 
@@ -40,6 +41,7 @@ class RunReport {
   void launched(StepMetrics& metrics);
   void complete(StepMetrics& metrics);
   void tell(const StepMetrics& metrics);
+  void flush();  // a run that goes on after the steps told has them in all of its files
   // Collective. The next step is the one after `step`: later lines go.
   void go_back(int64_t step);
 
@@ -66,6 +68,7 @@ class RunReport {
   std::optional<double> bits_per_byte_;        // the same loss
   std::optional<RunStatus> status_;            // only on rank 0
   std::optional<MetricsWriter> metrics_file_;  // only on rank 0
+  std::optional<TensorBoard> tensorboard_;     // only on rank 0, if it is wanted
   std::optional<Progress> progress_;           // only on rank 0
 };
 

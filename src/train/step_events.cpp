@@ -37,7 +37,7 @@ void StepEvents::before_line(int64_t steps, StepMetrics& metrics, Trace& trace) 
   });
   act(samples_, steps, &metrics.seconds.validation, trace, [&] {
     const auto averaged = network_.optimizer.use_average();
-    network_.task.write_samples(config_.out, steps);
+    metrics.samples = network_.task.write_samples(config_.out, steps);
   });
 }
 

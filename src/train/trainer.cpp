@@ -118,6 +118,7 @@ void Trainer::take_step(Trace& trace) {
   if (events_.any_due(steps_)) queue_.complete_newest();
   events_.before_line(steps_, queue_.newest(), trace);
   queue_.tell_newest();
+  if (events_.any_due(steps_)) report_.flush();
   events_.save(step_, steps_, trace);
 }
 

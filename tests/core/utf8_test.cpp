@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "axonn/core/error.hpp"
-#include "axonn/core/json_depth.hpp"
+#include "axonn/core/json/json_depth.hpp"
 
 namespace axonn {
 namespace {

@@ -2,6 +2,7 @@
 import random
 import unittest
 
+from event_files import curves
 from gpt_runs import GptTest, NETWORK
 from program_runs import losses, metrics, needs_mpi, nightly, tensors
 
@@ -55,6 +56,7 @@ class Spike(GptTest):
         self.assertGreaterEqual(spikes, 1)
         self.assertEqual(ended.text.count(", and on with the batch after it"), spikes, ended.text)
         self.assertEqual([line["step"] for line in metrics(run)], list(range(1, STEPS + 1)))
+        self.assertEqual(sorted(curves(run)["loss"]), list(range(1, STEPS + 1)))
 
     @needs_mpi
     def test_all_ranks_decide_alike(self):

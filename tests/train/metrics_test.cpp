@@ -17,7 +17,7 @@ using test::Scratch;
 void write_steps(const std::filesystem::path& path, int64_t first, int64_t last, std::optional<int64_t> resumed = {}) {
   MetricsWriter writer(path, resumed);
   for (int64_t step = first; step <= last; ++step)
-    writer.write({.step = step, .loss = 1.0 / static_cast<double>(step)});
+    writer.write(StepMetrics{.step = step, .loss = 1.0 / static_cast<double>(step)}.to_json());
 }
 
 std::vector<int64_t> steps_in(const std::filesystem::path& path) {
@@ -56,13 +56,15 @@ TEST(Metrics, ALineHoldsEveryKeyThatWasMeasured) {
             R"({"step":3,"tokens":6144,"epoch":0.25,"loss":2.5,"validation_loss":2.25,)"
             R"("validation_bits_per_byte":1.125,"gradient_norm":0.5,"learning_rate":0.001,)"
             R"("tokens_per_second":100.0,"model_flops_per_second":1000000000.0,"paper_flops_per_second":1500000000.0,)"
-            R"("utilisation":0.5,"peak_memory_bytes":4096,"seconds":{"step":1.0,"forward":3.0,"backward":4.0,)"
+            R"("utilisation":0.5,"hidden_share":0.75,"peak_memory_bytes":4096,)"
+            R"("seconds":{"step":1.0,"forward":3.0,"backward":4.0,)"
             R"("communication_exposed":5.0,"optimizer":6.0,"checkpoint":7.0,"validation":8.0,"run":9.0},)"
             R"("communication":{"reduce_scatter":{"collectives":2,"bytes":64,)"
             R"("exposed_seconds":0.25,"hidden_seconds":0.75}},"optimizer_schedule":"ar-opt"})");
   EXPECT_EQ(metrics.hidden(), 0.75);
   EXPECT_TRUE(StepMetrics{.optimizer_settings = "segment=16384"}.to_json().ends_with(
       R"("optimizer_schedule":"ar-opt","optimizer_settings":"segment=16384"})"));
+  EXPECT_TRUE(StepMetrics{.straggler = "rank 1 is slow"}.to_json().ends_with(R"(,"straggler":"rank 1 is slow"})"));
 }
 
 TEST(Metrics, WhatIsNotMeasuredIsLeftOutAndWhatIsNotFiniteIsNull) {
@@ -75,7 +77,7 @@ TEST(Metrics, WhatIsNotMeasuredIsLeftOutAndWhatIsNotFiniteIsNull) {
 TEST(Metrics, EveryLineIsInTheFileAtOnce) {
   Scratch scratch;
   MetricsWriter writer(scratch / "run/metrics.jsonl");
-  writer.write({.step = 1});
+  writer.write(StepMetrics{.step = 1}.to_json());
   EXPECT_EQ(steps_in(scratch / "run/metrics.jsonl"), (std::vector<int64_t>{1}));
 }
 

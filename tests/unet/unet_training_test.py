@@ -8,6 +8,7 @@ import signal
 import time
 import unittest
 
+from event_files import curves
 from program_runs import NIGHT, REFUSAL_SECONDS, losses, metrics, needs_mpi, tensors
 from unet_runs import TRAINING, UnetTest
 
@@ -64,6 +65,11 @@ class Training(UnetTest):
         run = self.train("run", "--steps", "4", "--sample-every", "2")
         self.assertEqual(sorted(path.name for path in (run / "samples").iterdir()),
                          ["step-000002.png", "step-000004.png"])
+        sheets = curves(run)["samples"]
+        self.assertEqual(sorted(sheets), [2, 4])
+        for step, sheet in sheets.items():  # height, width, colours, file
+            self.assertEqual((sheet[1], sheet[2], sheet[3]), (18, 18, 3))
+            self.assertEqual(sheet[4], (run / f"samples/step-{step:06d}.png").read_bytes())
 
     @needs_mpi
     def test_a_signal_while_images_are_drawn_is_obeyed_by_all_ranks(self):

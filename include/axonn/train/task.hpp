@@ -64,9 +64,10 @@ class TrainTask {
   // After every step, also after a skipped one.
   virtual void after_step() {}
   // Every TrainConfig::sample_every steps, with the same weights as validate(): writes examples of
-  // the model's output to files of the run.
-  virtual void write_samples(const std::filesystem::path& run_directory, int64_t step) {
+  // the model's output to files of the run. Returns the files, on rank 0: images as PNG, texts.
+  virtual std::vector<std::filesystem::path> write_samples(const std::filesystem::path& run_directory, int64_t step) {
     (void)run_directory, (void)step;
+    return {};
   }
   // State of this rank that a resumed run needs. Loading fills it in place.
   virtual std::vector<CheckpointTensor> state() const { return {}; }

@@ -8,7 +8,7 @@
 
 #include "axonn/checkpoint/broken_checkpoint.hpp"
 #include "axonn/core/error.hpp"
-#include "axonn/core/json_depth.hpp"
+#include "axonn/core/json/json_depth.hpp"
 #include "axonn/core/version.hpp"
 #include "checkpoint/manifest/manifest.hpp"
 #include "checkpoint/manifest/manifest_checks.hpp"

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "axonn/core/error.hpp"
-#include "axonn/core/json_depth.hpp"
+#include "axonn/core/json/json_depth.hpp"
 #include "axonn/core/text.hpp"
 #include "axonn/core/utf8.hpp"
 #include "data/tokenizer/unicode/code_points.hpp"

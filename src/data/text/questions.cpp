@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "axonn/core/error.hpp"
-#include "axonn/core/json_depth.hpp"
+#include "axonn/core/json/json_depth.hpp"
 #include "axonn/core/text.hpp"
 #include "axonn/core/utf8.hpp"
 #include "core/files.hpp"

@@ -10,7 +10,7 @@
 #include "axonn/config/codecs.hpp"
 #include "axonn/config/option_table.hpp"
 #include "axonn/core/error.hpp"
-#include "axonn/core/json_depth.hpp"
+#include "axonn/core/json/json_depth.hpp"
 #include "axonn/core/median.hpp"
 #include "axonn/perfmodel/network_file.hpp"
 #include "axonn/terms/update_schedule.hpp"

@@ -1,7 +1,6 @@
 #include "axonn/tasks/images/image_task.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <array>
 #include <cstring>
 
@@ -16,6 +15,7 @@
 #include "axonn/core/philox.hpp"
 #include "axonn/data/images/image_sheet.hpp"
 #include "kernels/gpu/placed.hpp"
+#include "tasks/sample_file.hpp"
 #include "train/evaluating.hpp"
 
 namespace axonn {
@@ -176,16 +176,14 @@ std::vector<CheckpointTensor> ImageTask::state() const {
   return {history_.state()};
 }
 
-void ImageTask::write_samples(const std::filesystem::path& run_directory, int64_t step) {
+std::vector<std::filesystem::path> ImageTask::write_samples(const std::filesystem::path& run_directory, int64_t step) {
   ImageSamplingOptions options = options_.samples;
   options.stop = [this] { return is_to_stop(); };
   const SampledImages drawn = sample_images(context_, model_, diffusion_, options);
-  if (context_.rank() != 0 || !drawn.images.defined()) return;
-  char name[32];
-  std::snprintf(name, sizeof name, "step-%06lld.png", static_cast<long long>(step));
-  const std::filesystem::path directory = run_directory / "samples";
-  std::filesystem::create_directories(directory);
-  save_sheet((directory / name).string(), drawn.images);
+  if (context_.rank() != 0 || !drawn.images.defined()) return {};
+  const std::filesystem::path file = sample_file(run_directory, step, ".png");
+  save_sheet(file.string(), drawn.images);
+  return {file};
 }
 
 std::string ImageTask::why_no_validation() const {

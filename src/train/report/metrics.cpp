@@ -53,6 +53,7 @@ std::string StepMetrics::to_json() const {
   line["model_flops_per_second"] = model_flops_per_second;
   line["paper_flops_per_second"] = paper_flops_per_second;
   put("utilisation", utilisation);
+  put("hidden_share", hidden());
   put("peak_memory_bytes", peak_memory_bytes);
   line["seconds"] = {{"step", seconds.step},
                      {"forward", seconds.forward},
@@ -73,6 +74,7 @@ std::string StepMetrics::to_json() const {
   for (const auto& [schedule, count] : with_names(linear_products)) line["linear_products"][schedule] = count;
   line["optimizer_schedule"] = optimizer_schedule;
   if (!optimizer_settings.empty()) line["optimizer_settings"] = optimizer_settings;
+  put("straggler", straggler);
   return line.dump();
 }
 
@@ -95,8 +97,8 @@ MetricsWriter::MetricsWriter(fs::path path, std::optional<int64_t> resumed_step)
   AXONN_CHECK(out_, "train.metrics", "cannot write ", path_.string(), ": ", reason_and_cure(errno));
 }
 
-void MetricsWriter::write(const StepMetrics& metrics) {
-  out_ << metrics.to_json() + "\n" << std::flush;
+void MetricsWriter::write(const std::string& line) {
+  out_ << line + "\n" << std::flush;
   if (!out_) throw BackendError("train.metrics", "cannot write " + path_.string() + ": " + reason_and_cure(errno));
 }
 

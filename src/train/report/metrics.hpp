@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "axonn/overlap/step/traffic.hpp"
 #include "axonn/terms/forward_schedule.hpp"
@@ -48,7 +49,9 @@ struct StepMetrics {
   TrafficSums communication{};     // on rank 0
   LinearCounts linear_products{};  // over several ranks, by schedule, on rank 0
   std::string optimizer_schedule = "ar-opt";
-  std::string optimizer_settings;  // "threads=1 segment=16384"; without what is the default
+  std::string optimizer_settings;              // "threads=1 segment=16384"; without what is the default
+  std::optional<std::string> straggler;        // a sentence about the slowest rank, when it is slow
+  std::vector<std::filesystem::path> samples;  // files that were drawn after this step; not in its line
   // Share of the communication that ran beside computation; nullopt when there was none.
   std::optional<double> hidden() const;
 
@@ -61,7 +64,7 @@ class MetricsWriter {
   // A new run, unless `resumed_step` is given; then UserError if the file already holds lines. A
   // resumed run first removes the lines of later steps and a half-written line.
   explicit MetricsWriter(std::filesystem::path path, std::optional<int64_t> resumed_step = {});
-  void write(const StepMetrics& metrics);  // BackendError when the system cannot write
+  void write(const std::string& line);  // to_json(); BackendError when the system cannot write
 
  private:
   std::filesystem::path path_;

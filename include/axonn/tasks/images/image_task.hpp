@@ -47,7 +47,8 @@ class ImageTask : public TrainTask {
   std::string why_no_validation() const override;
   std::string_view host_work() const override;
   void after_step() override;
-  void write_samples(const std::filesystem::path& run_directory, int64_t step) override;  // samples/step-000500.png
+  // samples/step-000500.png
+  std::vector<std::filesystem::path> write_samples(const std::filesystem::path& run_directory, int64_t step) override;
   std::vector<CheckpointTensor> state() const override;
 
  private:

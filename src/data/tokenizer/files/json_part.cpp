@@ -1,7 +1,7 @@
 #include "data/tokenizer/files/json_part.hpp"
 
 #include "axonn/core/error.hpp"
-#include "axonn/core/json_depth.hpp"
+#include "axonn/core/json/json_depth.hpp"
 #include "axonn/core/utf8.hpp"
 
 namespace axonn {
