@@ -103,6 +103,9 @@ GptOptions::GptOptions() {
             "every n-th block keeps only its input and is recomputed in backward; 1: all, 0: none");
   table.add("train", "activation_offload", model.checkpoint_offload,
             "keep inputs of checkpointed blocks in host memory");
+  table.add("train", "sample_every", run.train.sample_every, "steps between texts that the model writes; 0: never");
+  table.add("train", "sample_prompt", samples.prompt, "text that they continue; empty: as gpt generate without one");
+  table.add("train", "sample_tokens", samples.tokens, "most tokens that they add", {.least = 1});
   table.for_experts({"train.activation_offload"});
 }
 

@@ -10,6 +10,7 @@
 #include <axonn/hugging_face/config_file.hpp>
 #include <axonn/model/decoder/config.hpp>
 #include <axonn/program/program_options.hpp>
+#include <axonn/tasks/text/text_samples.hpp>
 
 // All options for training a GPT, on the command line or in a file.
 class GptOptions : public axonn::ProgramOptions {
@@ -25,6 +26,8 @@ class GptOptions : public axonn::ProgramOptions {
   axonn::SampleOrder order = axonn::SampleOrder::epochs;
   double validation_fraction = 0.1;
   int64_t validation_tokens = int64_t{1} << 20;
+
+  axonn::TextSamples samples;  // written every train.sample_every steps
 
   bool document_mask = false;  // tokens see only their own document
 

@@ -7,7 +7,9 @@
 #include "axonn/layers/loss.hpp"
 #include "axonn/network/decoder/decoder_network.hpp"
 #include "axonn/tasks/text/evaluation.hpp"
+#include "core/files.hpp"
 #include "kernels/gpu/placed.hpp"
+#include "tasks/sample_file.hpp"
 #include "train/evaluating.hpp"
 
 namespace axonn {
@@ -106,6 +108,20 @@ std::optional<double> TextTask::bits_per_byte(double validation_loss) {
   const int64_t tokens = windows_.validation_windows() * model_.config().shape.sequence;
   return TextScore{.nats = validation_loss * static_cast<double>(tokens), .tokens = tokens}.bits_per_byte(
       *validation_bytes_);
+}
+
+void TextTask::set_samples(const TextSamples& samples) {
+  check_samples(samples, data_.tokenizer(), model_.config().shape.sequence);
+  samples_ = samples;
+}
+
+std::vector<std::filesystem::path> TextTask::write_samples(const std::filesystem::path& run_directory, int64_t step) {
+  const auto text =
+      continued_text(context_, model_, data_.tokenizer().value(), samples_, [this] { return is_to_stop(); });
+  if (context_.rank() != 0 || !text) return {};
+  const std::filesystem::path file = sample_file(run_directory, step, ".txt");
+  disk::write_synced(file, *text + "\n");
+  return {file};
 }
 
 std::optional<double> TextTask::validate() {

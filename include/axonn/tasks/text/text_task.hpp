@@ -1,11 +1,14 @@
 #pragma once
 
+#include <filesystem>
 #include <optional>
+#include <vector>
 
 #include "axonn/data/tokens/token_data.hpp"
 #include "axonn/data/tokens/token_windows.hpp"
 #include "axonn/layers/context.hpp"
 #include "axonn/model/decoder/model.hpp"
+#include "axonn/tasks/text/text_samples.hpp"
 #include "axonn/train/task.hpp"
 
 namespace axonn {
@@ -31,6 +34,11 @@ class TextTask : public TrainTask {
   std::optional<double> bits_per_byte(double validation_loss) override;
   std::optional<double> epochs(int64_t samples) const override;
   std::string why_no_validation() const override;
+  // For write_samples(), which needs a tokenizer of the data. UserError for a prompt that is too
+  // long.
+  void set_samples(const TextSamples& samples);
+  // samples/step-000500.txt
+  std::vector<std::filesystem::path> write_samples(const std::filesystem::path& run_directory, int64_t step) override;
   std::string_view host_work() const override { return model_.config().checkpoint_offload ? "activation-offload" : ""; }
 
  private:
@@ -46,6 +54,7 @@ class TextTask : public TrainTask {
   int64_t validation_rows_;
   std::optional<int32_t> document_end_;
   std::optional<int64_t> validation_bytes_;  // counted after the first validation
+  TextSamples samples_;
 };
 
 }  // namespace axonn
