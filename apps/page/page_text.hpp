@@ -1,4 +1,4 @@
 #pragma once
 
-// The page of --html with {{data}} in the place of its numbers.
+// The page of this program with {{data}} in the place of its data.
 extern const char kPageText[];

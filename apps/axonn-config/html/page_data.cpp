@@ -6,7 +6,7 @@
 #include <axonn/core/version.hpp>
 
 #include "explain/explained_job.hpp"
-#include "html/page.hpp"
+#include "html/page_data.hpp"
 
 namespace {
 

@@ -1,14 +1,11 @@
 #pragma once
 
-#include <string>
-
 #include <nlohmann/json_fwd.hpp>
 
 #include "planner_commands.hpp"
 #include "scaling/scaling.hpp"
 
-// The page of --html: one file that works from a disk. Its numbers are JSON within it, which its
-// script shows.
+// The data of the page of --html.
 
 // A ranking, with every layout's terms, the sensitivity of the best one, and other counts of GPUs.
 nlohmann::ordered_json ranking_page(const Ranking& ranking);
@@ -16,6 +13,3 @@ nlohmann::ordered_json ranking_page(const Ranking& ranking);
 nlohmann::ordered_json scaling_page(const PlannerOptions& line, const axonn::NetworkModel& network,
                                     const axonn::Machine& machine, const axonn::SearchOptions& options,
                                     const std::vector<ScalingRow>& rows);
-
-// UserError when the file cannot be written.
-void write_page(const std::string& file, const nlohmann::ordered_json& data);

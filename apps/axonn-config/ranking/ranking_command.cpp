@@ -6,7 +6,8 @@
 
 #include <axonn/core/error.hpp>
 
-#include "html/page.hpp"
+#include "html/page_data.hpp"
+#include "page/page_file.hpp"
 #include "planner_commands.hpp"
 
 namespace {

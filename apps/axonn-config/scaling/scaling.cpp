@@ -8,8 +8,9 @@
 #include <axonn/core/error.hpp>
 #include <axonn/core/text.hpp>
 
-#include "html/page.hpp"
+#include "html/page_data.hpp"
 #include "output/columns.hpp"
+#include "page/page_file.hpp"
 #include "planner_commands.hpp"
 #include "scaling/scaling.hpp"
 

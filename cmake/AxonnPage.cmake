@@ -1,0 +1,22 @@
+# axonn_page(PAGE.html [STYLE.css] SCRIPT.js ...): makes a text of the program of a page with its
+# styles and scripts, after those that all pages have (apps/page). Sets AXONN_PAGE_SOURCES, for
+# axonn_program(): the text, and page/page_file.hpp to write it.
+function(axonn_page page)
+  set(shared ${PROJECT_SOURCE_DIR}/apps/page)
+  set(AXONN_PAGE_STYLE "")
+  set(AXONN_PAGE_SCRIPT "")
+  set(parts ${shared}/style.css ${shared}/elements.js ${ARGN})
+  foreach(part IN LISTS parts)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${part})
+    file(READ ${part} text)
+    if(part MATCHES "\\.css$")
+      string(APPEND AXONN_PAGE_STYLE "${text}")
+    else()
+      string(APPEND AXONN_PAGE_SCRIPT "${text}")
+    endif()
+  endforeach()
+  configure_file(${page} page.html @ONLY)
+  file(READ ${CMAKE_CURRENT_BINARY_DIR}/page.html AXONN_PAGE_TEXT)
+  configure_file(${shared}/page_text.cpp.in page_text.cpp @ONLY)
+  set(AXONN_PAGE_SOURCES ${shared}/page_file.cpp ${CMAKE_CURRENT_BINARY_DIR}/page_text.cpp PARENT_SCOPE)
+endfunction()
