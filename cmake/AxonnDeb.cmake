@@ -30,7 +30,8 @@ set(CPACK_COMPONENTS_ALL perfmodel)
 set(CPACK_DEBIAN_PERFMODEL_PACKAGE_NAME axonn-planner)
 set(CPACK_DEBIAN_PERFMODEL_DESCRIPTION "planner of grids for distributed training
 axonn-config ranks the ways to spread the training of a neural network over
-many GPUs, by predicted seconds and memory. It needs no GPU, LibTorch or MPI.
+many GPUs, by predicted seconds and memory. axonn-report writes a page about
+training runs. They need no GPU, LibTorch or MPI.
 
 The package also holds the planner's libraries and headers, for CMake's
 find_package(axonn COMPONENTS perfmodel).")

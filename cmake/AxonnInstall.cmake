@@ -22,7 +22,7 @@ endfunction()
 
 list(TRANSFORM AXONN_PLANNER_MODULES PREPEND axonn_ OUTPUT_VARIABLE modules)
 axonn_install_part(planner perfmodel ${modules})
-axonn_install_programs(perfmodel axonn-config)
+axonn_install_programs(perfmodel ${AXONN_PLANNER_PROGRAMS})
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/axonn-config.cmake.in ${PROJECT_BINARY_DIR}/axonn-config.cmake
   INSTALL_DESTINATION ${AXONN_CONFIG_DIR})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/axonn-config-version.cmake COMPATIBILITY SameMinorVersion)

@@ -110,7 +110,8 @@ def module_map(root):
     for module in sorted(arrows, key=lambda name: (-len(below(name, arrows)), name)):
         depth[module] = 1 + max((depth[user] for user in users[module]), default=-1)
     rows = [sorted(m for m in depth if depth[m] == row) for row in range(max(depth.values()) + 1)]
-    boxes, sizes, edges, chains = set(depth), {m: 176 for m in depth}, [], []
+    widths = {m: 124 if m.startswith("apps/") else 176 for m in depth}
+    boxes, sizes, edges, chains = set(depth), dict(widths), [], []
     for module in sorted(needed):
         for other in sorted(needed[module]):  # a line crosses the rows between in its own gaps
             gaps = [(module, other, row) for row in range(depth[module] + 1, depth[other])]
@@ -119,9 +120,9 @@ def module_map(root):
                 sizes[gap] = 10
             chains.append([module, *gaps, other])
             edges += list(zip(chains[-1], chains[-1][1:]))
+    width, step = max(900, *(sum(sizes[item] + 26 for item in row) for row in rows)), 78
     names = {item: item if item in boxes else "/".join(map(str, item)) for row in rows for item in row}
     rows = [[names[item] for item in row] for row in rows]
-    width, step = 900, 78
     place = layered(rows, [(names[a], names[b]) for a, b in edges], width,
                     {names[item]: size for item, size in sizes.items()})
     row_of = {item: number for number, row in enumerate(rows) for item in row}
@@ -135,8 +136,8 @@ def module_map(root):
     for module in sorted(boxes):
         fill = (GREY if module.startswith("apps/")
                 else GREEN if module in layers.BELOW_TORCH + ["config", "perfmodel"] else BLUE)
-        picture.box(place[module] - 88, step * row_of[module] + 14, 176, 46, fill, module,
-                    [layers.PURPOSE.get(module, "")])
+        picture.box(place[module] - widths[module] / 2, step * row_of[module] + 14, widths[module], 46, fill,
+                    module.removeprefix("apps/"), [layers.PURPOSE.get(module, "")])
     return picture
 
 

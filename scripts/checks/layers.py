@@ -103,6 +103,8 @@ def module_arrows(root):
                                      {module_of(place)})
     for path in sorted(root.glob("apps/**/*.*pp")):
         program = "/".join(path.relative_to(root).parts[:2])
+        if not (root / program / "CMakeLists.txt").exists():  # shared by programs
+            continue
         arrows[program] |= {module_of(other) for other in filter(None, map(our_place, headers_of(path)))}
     return dict(arrows)
 

@@ -1,18 +1,10 @@
 """The page of --html in a browser: it sorts, filters and shows a grid by clicks, without an error, a
 request or a table of layouts that is too wide."""
-import json
-import os
-import re
-import shutil
-import subprocess
 import unittest
 
+from browser_pages import WIDTHS, ask, needs_browser
 from planner_runs import PlannerTest
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-WIDTHS = (1280, 400)
-
-# Both scripts run within the page, which lies in a frame of each width.
 CLICKS = r"""
 const answers = {};
 const all = (selector) => [...document.querySelectorAll(selector)];
@@ -55,31 +47,15 @@ setTimeout(() => {
   parent.postMessage(JSON.stringify(answers), "*");
 }, 50);
 """
-FRAME = """<!DOCTYPE html><body><iframe src="page.html" width="{width}" height="3000"></iframe><pre id="answers"></pre>
-<script>addEventListener("message", (event) => {{ document.getElementById("answers").textContent = event.data; }});
-</script></body>"""
 
 
-@unittest.skipUnless(BROWSER, "there is no chromium: scripts/setup --tests installs it on Debian")
+@needs_browser
 class Browser(PlannerTest):
     def answers(self, width):
-        """The answers of CLICKS, and messages of the page's console."""
-        (self.directory / "frame.html").write_text(FRAME.format(width=width))
-        ended = subprocess.run(
-            [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
-             f"--user-data-dir={self.directory}/browser", "--virtual-time-budget=5000", "--window-size=1400,3000",
-             "--dump-dom", f"file://{self.directory}/frame.html"],
-            capture_output=True, text=True, timeout=100, env={**os.environ, "HOME": str(self.directory)})
-        found = re.search(r'<pre id="answers">(.*?)</pre>', ended.stdout, re.S)
-        self.assertTrue(found and found[1], ended.stdout[-2000:] + ended.stderr[-2000:])
-        text = found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
-        return json.loads(text), [line for line in ended.stderr.splitlines() if "CONSOLE" in line]
+        return ask(self.directory / "page.html", CLICKS, width)
 
     def open(self, *arguments):
-        found = self.plan(*arguments, "--html", "page.html")
-        page = self.directory / "page.html"
-        page.write_text(page.read_text().replace("</body>", f"<script>{CLICKS}</script></body>"))
-        return found
+        return self.plan(*arguments, "--html", "page.html")
 
     def test_it_sorts_filters_and_shows_a_grid(self):
         found = self.open("--gpus", "64", "--model", "gpt5b", "--machine", "dgx-a100")

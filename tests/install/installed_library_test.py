@@ -119,7 +119,7 @@ class InstalledLibrary(OutsideProject):
 
     def test_installed_programs_start_and_train(self):
         programs = self.prefix / "bin"
-        for name in ("gpt", "unet", "axonn-calibrate", "axonn-checkpoint", "axonn-config"):
+        for name in ("gpt", "unet", "axonn-calibrate", "axonn-checkpoint", "axonn-config", "axonn-report"):
             self.assertIn("--help", run(programs / name, "--help"))
         self.assertIn("0.4.0", run(programs / "gpt", "--version"))
         text = self.scratch / "text.txt"
