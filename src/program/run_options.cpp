@@ -220,6 +220,7 @@ void RunOptions::bind(OptionTable& table, const std::string& samples) {
             "folder that keeps the measured schedule of the optimizer, per program, sizes, grid and machine, for later "
             "runs; empty: it is measured in every run");
   table.add("run", "tensorboard", train.tensorboard, "write TensorBoard's event files to the folder tb of the run");
+  table.add("run", "metrics_file", train.metrics_file, "file with the newest metrics, for Prometheus; empty: none");
   bind_trace(table, train.trace);
   table.add("run", "seed", train.seed, "seed of initial values, sample order and dropout");
   communication.bind(table);
@@ -229,7 +230,7 @@ void RunOptions::bind(OptionTable& table, const std::string& samples) {
             samples + " per rank per forward pass; 0: no gradient accumulation");
   table.add("train", "cuda_graph", train.cuda_graph,
             "from the fourth step on, launch a step at once, as a CUDA graph: on one GPU, with AdamW in fp32 or bf16");
-  table.for_experts({"run.choices", "train.cuda_graph"});
+  table.for_experts({"run.choices", "run.metrics_file", "train.cuda_graph"});
   bind_optimizer(table, train);
   bind_cadence(table, train);
 }

@@ -81,6 +81,7 @@ void RunReport::begin(const Beginning& beginning) {
 
 void RunReport::open_files(const Beginning& beginning, const std::string& environment) {
   const int64_t first_step = beginning.first_step;
+  if (!config_.metrics_file.empty()) prometheus_.emplace(config_.metrics_file, config_.out);
   if (const auto left = leave_after(config_.out, first_step))
     log::warn("the run goes back to step ", first_step, " and on from there; what it had of later steps is now in ",
               left->string(), ", a run of its own; remove it if nobody needs it");
@@ -127,12 +128,7 @@ void RunReport::tell(const StepMetrics& metrics) {
     bits_per_byte_ = metrics.bits_per_byte;
   }
   if (!lead()) return;
-  const std::string line = metrics.to_json();
-  metrics_file_->write(line);
-  if (tensorboard_) {
-    tensorboard_->add(metrics.step, json_numbers(line).value());
-    for (const auto& sample : metrics.samples) tensorboard_->add_sample(metrics.step, sample);
-  }
+  write(metrics);
   status_->running(metrics.step);
   progress_->update({.step = metrics.step,
                      .loss = metrics.loss,
@@ -145,6 +141,18 @@ void RunReport::tell(const StepMetrics& metrics) {
                      .tokens = metrics.tokens,
                      .epoch = metrics.epoch},
                     end_.seconds());
+}
+
+void RunReport::write(const StepMetrics& metrics) {
+  const std::string line = metrics.to_json();
+  metrics_file_->write(line);
+  if (!tensorboard_ && !prometheus_) return;
+  const NamedNumbers numbers = json_numbers(line).value();
+  if (tensorboard_) {
+    tensorboard_->add(metrics.step, numbers);
+    for (const auto& sample : metrics.samples) tensorboard_->add_sample(metrics.step, sample);
+  }
+  if (prometheus_) prometheus_->update(numbers);
 }
 
 void RunReport::flush() {
@@ -162,6 +170,7 @@ void RunReport::go_back(int64_t step) {
 void RunReport::end(int64_t steps) {
   if (!lead()) return;
   progress_->finish();
+  if (prometheus_) prometheus_->end();
   if (steps >= config_.steps)
     status_->done(steps);
   else
@@ -169,7 +178,9 @@ void RunReport::end(int64_t steps) {
 }
 
 void RunReport::failed(int64_t steps, const std::exception& error) {
-  if (lead()) status_->failed(steps, reason_of(error));
+  if (!lead()) return;
+  if (prometheus_) prometheus_->end();
+  status_->failed(steps, reason_of(error));
 }
 
 }  // namespace axonn

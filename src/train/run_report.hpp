@@ -11,6 +11,7 @@
 #include "axonn/train/trained_run.hpp"
 #include "train/report/metrics.hpp"
 #include "train/report/progress.hpp"
+#include "train/report/prometheus_file.hpp"
 #include "train/report/run_status.hpp"
 #include "train/report/stragglers.hpp"
 #include "train/run_end.hpp"
@@ -54,6 +55,7 @@ class RunReport {
 
  private:
   bool lead() const { return network_.context.rank() == 0; }
+  void write(const StepMetrics& metrics);
   void open_files(const Beginning& beginning, const std::string& environment);
   void warn_of_options() const;
 
@@ -69,6 +71,7 @@ class RunReport {
   std::optional<RunStatus> status_;            // only on rank 0
   std::optional<MetricsWriter> metrics_file_;  // only on rank 0
   std::optional<TensorBoard> tensorboard_;     // only on rank 0, if it is wanted
+  std::optional<PrometheusFile> prometheus_;   // only on rank 0, if it is wanted
   std::optional<Progress> progress_;           // only on rank 0
 };
 

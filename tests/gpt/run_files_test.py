@@ -4,8 +4,8 @@ import json
 import tomllib
 import unittest
 
-from gpt_runs import GptTest, NETWORK
-from program_runs import PROGRAM, losses, needs_mpi
+from gpt_runs import GptTest, NETWORK, TRAINING
+from program_runs import PROGRAM, losses, metrics, needs_mpi
 
 
 def environment(run):
@@ -75,6 +75,18 @@ class RunFiles(GptTest):
         left = run / "after-step-000003"
         self.assertEqual(tomllib.loads((left / "config.toml").read_text())["train"]["steps"], 4)
         self.assertEqual(environment(left), lines[1]["environment"])
+
+    def test_the_newest_metrics_are_in_a_file_for_prometheus(self):
+        run = self.train("run", "--steps", "3", "--metrics-file", "a.prom")
+        lines = (self.directory / "a.prom").read_text().splitlines()
+        values = dict(line.split(" ") for line in lines if not line.startswith("#"))
+        last = metrics(run)[-1]
+        for name, value in (("running", 0), ("step", 3), ("loss", last["loss"]),
+                            ("seconds_step", last["seconds"]["step"])):
+            self.assertEqual(float(values[f'axonn_{name}{{run="run"}}']), value)
+        ended = self.gpt("train", "--data", self.text.name, "--out", "other", *TRAINING, "--steps", "1",
+                         "--metrics-file", "none/a.prom")
+        self.assert_refused(ended, "cannot create none/a.prom.partial: No such file")
 
     def test_words_that_are_no_text_are_shown(self):
         folder = self.directory / "a b"

@@ -38,7 +38,8 @@ struct TrainConfig {
   int64_t log_every = 10;        // steps
   bool verbose = false;          // the first lines also say how products and updates run
   std::string out = "runs/train";
-  bool tensorboard = true;  // writes event files in `out`/tb
+  bool tensorboard = true;   // writes event files in `out`/tb
+  std::string metrics_file;  // the newest numbers go there, for Prometheus; empty: nowhere
   TraceOptions trace;
   LossScaleOptions loss_scale;  // only with fp16
   SpikeOptions spikes;
