@@ -34,20 +34,22 @@ struct Share {
   }
 };
 
-// Queries begin .. end, and the keys first .. end that they see.
+// `rows` queries from `begin` on, whose keys of their own place begin at `place`, and the keys
+// first .. place + rows that they see.
 struct Block {
-  int64_t begin, rows, first;
-  int64_t end() const { return begin + rows; }
-  int64_t keys() const { return end() - first; }
+  int64_t begin, rows, place, first;
+  int64_t keys() const { return place + rows - first; }
   Tensor of(const Tensor& tensor) const { return tensor.narrow(1, begin, rows); }
   Tensor seen(const Tensor& tensor) const { return tensor.narrow(1, first, keys()); }
 };
 
-std::vector<Block> blocks_of(int64_t sequence, int64_t rows, int64_t window) {
+std::vector<Block> blocks_of(int64_t queries, int64_t keys, int64_t rows, int64_t window) {
   std::vector<Block> all;
-  for (int64_t begin = 0; begin < sequence; begin += rows)
+  for (int64_t begin = 0; begin < queries; begin += rows) {
+    const int64_t place = keys - queries + begin;
     all.push_back(
-        {begin, std::min(rows, sequence - begin), window == 0 ? 0 : std::max<int64_t>(0, begin - window + 1)});
+        {begin, std::min(rows, queries - begin), place, window == 0 ? 0 : std::max<int64_t>(0, place - window + 1)});
+  }
   return all;
 }
 
@@ -80,15 +82,16 @@ struct Masks {
   Tensor later, earlier;
 };
 
-// Shapes: h = heads of keys of a thread's share, g = heads of queries of each, s = sequence, f =
-// features of a head. A block has r queries and the n keys that they may see.
+// Shapes: h = heads of keys of a thread's share, g = heads of queries of each, s = number of
+// queries or of keys, f = features of a head. A block has r queries and the n keys that they may
+// see.
 class Work {
  public:
   Work(const CausalAttention::Heads& heads, const CausalAttentionOptions& options)
       : inputs_(heads),
         products_(options.products),
         window_(options.window),
-        blocks_(blocks_of(heads[0].size(1), options.rows, options.window)) {}
+        blocks_(blocks_of(heads[0].size(1), heads[1].size(1), options.rows, options.window)) {}
 
   const std::vector<Block>& blocks() const { return blocks_; }
 
@@ -170,11 +173,11 @@ class Work {
   // Adds -infinity to the scores of keys behind a query, and of those before its window.
   void hide(const Tensor& scores, const Block& block, const Masks& masks) const {
     const int64_t r = block.rows;
-    scores.narrow(2, block.begin - block.first, r).add_(masks.later.narrow(0, 0, r).narrow(1, 0, r));
+    scores.narrow(2, block.place - block.first, r).add_(masks.later.narrow(0, 0, r).narrow(1, 0, r));
     if (window_ == 0) return;
-    // Query begin + i does not see the keys before begin + i - window + 1, which are the first
+    // Query begin + i does not see the keys before place + i - window + 1, which are the first
     // i - (r - rows) of the block's.
-    const int64_t rows = r + block.begin - window_ - block.first + 1;
+    const int64_t rows = r + block.place - window_ - block.first + 1;
     if (rows > 0)
       scores.narrow(1, r - rows, rows).narrow(2, 0, rows).add_(masks.earlier.narrow(0, 0, rows).narrow(1, 0, rows));
   }

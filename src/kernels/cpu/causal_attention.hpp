@@ -15,20 +15,21 @@ struct CausalAttentionOptions {
 };
 
 // Causal self-attention of the heads of one rank: queries, keys and values, each (batch, sequence,
-// heads, features of a head). Keys and values have fewer heads if several heads of queries, which
-// follow each other, share one. It runs batched products on blocks of queries with the keys that
-// the block sees, so scores of others are never computed. A sample's blocks follow each other, so
-// they stay in the cache. Heads are read and written where they lie. Only with 16-bit types and
-// `products` fp32, a sample is copied to fp32 and back. Equal bits on any number of threads.
+// heads, features of a head). Queries may be fewer than keys: then they are those of the last
+// places. Keys and values have fewer heads if several heads of queries, which follow each other,
+// share one. It runs batched products on blocks of queries with the keys that the block sees, so
+// scores of others are never computed. A sample's blocks follow each other, so they stay in the
+// cache. Heads are read and written where they lie. Only with 16-bit types and `products` fp32, a
+// sample is copied to fp32 and back. Equal bits on any number of threads.
 class CausalAttention {
  public:
   explicit CausalAttention(CausalAttentionOptions options) : options_(options) {}
 
   using Heads = std::array<at::Tensor, 3>;  // queries, keys, values
 
-  // Returns (batch, sequence, heads, features of a head), and per block the probabilities that
+  // Returns (batch, queries, heads, features of a head), and per block the probabilities that
   // backward() needs, in the input's type: (sequence + rows) / 2 elements per query and head, or
-  // at most window + rows.
+  // at most window + rows; of the last queries more.
   struct Result {
     at::Tensor output;
     std::vector<at::Tensor> probabilities;  // per block (batch, heads, rows of the block, keys)

@@ -84,11 +84,9 @@ std::unique_ptr<TensorOperation> heads_operation(std::array<int64_t, 3> heads, s
   return std::make_unique<HeadsOperation>(heads, std::move(rotary), std::move(first));
 }
 
-std::vector<Tensor> heads_in_one(const std::vector<Tensor>& like) {
-  const std::array<int64_t, 3> heads = {like[0].size(2), like[1].size(2), like[2].size(2)};
-  const Tensor all =
-      at::empty({like[0].size(0), like[0].size(1), heads[0] + heads[1] + heads[2], like[0].size(3)}, like[0].options());
-  return views_of(all, heads);
+std::vector<Tensor> heads_in_one(at::IntArrayRef queries, int64_t keys, const at::TensorOptions& options) {
+  const int64_t heads = queries[2];
+  return views_of(at::empty({queries[0], queries[1], heads + 2 * keys, queries[3]}, options), {heads, keys, keys});
 }
 
 }  // namespace axonn

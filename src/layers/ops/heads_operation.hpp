@@ -18,8 +18,8 @@ std::unique_ptr<TensorOperation> heads_operation(std::array<int64_t, 3> heads,
                                                  std::shared_ptr<const Rotary> rotary = {},
                                                  std::vector<int64_t> first = {});
 
-// Three tensors of these sizes (batch, sequence, heads, features of a head), which lie in one as
-// heads_operation()'s views do.
-std::vector<Tensor> heads_in_one(const std::vector<Tensor>& like);
+// Three tensors, with `keys` heads of keys and of values and the sizes `queries` (batch, sequence,
+// heads, features of a head), which lie in one as heads_operation()'s views do.
+std::vector<Tensor> heads_in_one(at::IntArrayRef queries, int64_t keys, const at::TensorOptions& options);
 
 }  // namespace axonn
