@@ -265,7 +265,38 @@ def programs(_):
     return picture
 
 
-PICTURES = {"map": module_map, "grid": grid, "parameter": parameter, "step": step, "programs": programs}
+def rows(_):
+    picture = Picture(880, 330, "Rows of queries divided over Y, for y = 0 and 1 of 2 ranks")
+    side, left, top = 48, 110, 60
+    picture.text(left + 2 * side, 28, "scores under the causal mask", 15, bold=True)
+    picture.text(left + 2 * side, 48, "keys and values: all of them on every rank", 12, PALE)
+    for part, (rank, fill) in enumerate(((0, BLUE), (1, ORANGE), (1, ORANGE), (0, BLUE))):
+        y = top + side * part
+        picture.text(left - 10, y + side / 2 + 4, f"part {part}", 12, PALE, "end")
+        picture.shapes.append(f'<path d="M{left} {y}L{left + side * part} {y}L{left + side * (part + 1)} {y + side}'
+                              f'L{left} {y + side}z" fill="{fill}" stroke="{PALE}"/>')
+        picture.text(left + 8, y + side / 2 + 12, f"y={rank}", 12, INK, "start", bold=True)
+    picture.text(left + 2 * side, top + 4 * side + 22, "rank y has parts y and 2Y - 1 - y:", 12, PALE)
+    picture.text(left + 2 * side, top + 4 * side + 38, "as many scores as every other rank", 12, PALE)
+    width, height = 158, 54
+    for row, (name, texts) in enumerate((
+            ("forward", (("my rows", "queries of two parts"), ("attention", "first part, then second"),
+                         ("gather over Y", "first beside second"))),
+            ("backward", (("my rows", "of the outputs' gradient"), ("attention", "gradients of my rows"),
+                          ("gather over Y", "gradients of queries"))))):
+        y = 70 + 110 * row
+        picture.text(346, y - 8, name, 13, PALE, "start")
+        for number, (title, line) in enumerate(texts):
+            x = 346 + 176 * number
+            picture.box(x, y, width, height, (GREY, BLUE, GREEN)[number], title, [line])
+            if number:
+                picture.arrow(x - 18, y + height / 2, x - 3, y + height / 2)
+    picture.box(698, 250, width, height, GREEN, "sum over Y", ["gradients of keys, values"])
+    picture.path([(601, 234), (601, 277), (695, 277)])
+    return picture
+
+
+PICTURES = {"map": module_map, "grid": grid, "parameter": parameter, "step": step, "programs": programs, "rows": rows}
 
 
 def main(arguments):

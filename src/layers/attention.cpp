@@ -17,7 +17,9 @@
 #include "axonn/core/error.hpp"
 #include "axonn/layers/dropout.hpp"
 #include "layers/ops/attention_operation.hpp"
+#include "layers/ops/divided_rows.hpp"
 #include "layers/ops/heads_operation.hpp"
+#include "layers/ops/later_queries.hpp"
 
 namespace axonn {
 namespace {
@@ -45,33 +47,119 @@ Tensor seen(int64_t queries, int64_t keys, int64_t first, int64_t window, const 
   return window > 0 ? before.triu(first - window + 1) : before;
 }
 
-// Blocks of queries, each with the keys of its windows.
-Tensor attention_in_window(const Tensor& q, const Tensor& k, const Tensor& v, int64_t window) {
+// The sequence that some queries are rows of, from `first` on.
+struct Place {
+  int64_t first, sequence;
+};
+
+// Of document_mask(), what these queries see of these keys, within the window.
+Tensor mask_of(const Tensor& documents, const AttentionHeads& heads, const Place& place, int64_t window) {
+  if (!documents.defined()) return documents;
+  const int64_t queries = heads.queries.size(1), keys = heads.keys.size(1);
+  const Tensor mask = documents.narrow(2, place.first, queries).narrow(3, 0, keys);
+  return window == 0 ? mask
+                     : mask.masked_fill(seen(queries, keys, place.first, window, heads.queries).logical_not(),
+                                        -std::numeric_limits<double>::infinity());
+}
+
+// Blocks of queries, which are those of the last of the keys' places, each with the keys that it
+// sees.
+Tensor attention_in_blocks(const Tensor& q, const Tensor& k, const Tensor& v, int64_t window) {
   constexpr int64_t kQueries = 512;
   std::vector<Tensor> outputs;
   for (int64_t begin = 0; begin < q.size(2); begin += kQueries) {
-    const int64_t queries = std::min(kQueries, q.size(2) - begin), first = std::max<int64_t>(0, begin - window + 1),
-                  keys = begin + queries - first;
+    const int64_t queries = std::min(kQueries, q.size(2) - begin), place = k.size(2) - q.size(2) + begin,
+                  first = window > 0 ? std::max<int64_t>(0, place - window + 1) : 0, keys = place + queries - first;
     outputs.push_back(at::scaled_dot_product_attention(q.narrow(2, begin, queries), k.narrow(2, first, keys),
                                                        v.narrow(2, first, keys),
-                                                       seen(queries, keys, begin - first, window, q)));
+                                                       seen(queries, keys, place - first, window, q)));
   }
   return outputs.size() == 1 ? outputs.front() : at::cat(outputs, 2);
 }
 
 // LibTorch's fused attention cannot drop by global position, so dropout takes this path.
 Tensor attention_with_dropout(Context& context, const Tensor& q, const Tensor& k, const Tensor& v,
-                              const AttentionOptions& options, const Tensor& added) {
+                              const AttentionOptions& options, const Place& place, const Tensor& added) {
   Tensor scores = at::matmul(q, k.transpose(-2, -1)) / std::sqrt(static_cast<double>(q.size(-1)));
   if (added.defined())
     scores = scores + added;
   else if (options.causal)
-    scores = scores.masked_fill(seen(q.size(2), k.size(2), 0, options.window, q).logical_not(),
+    scores = scores.masked_fill(seen(q.size(2), k.size(2), place.first, options.window, q).logical_not(),
                                 -std::numeric_limits<double>::infinity());
-  const int64_t first_head = q.size(1) * context.at()[options.axis];
   const Tensor kept = dropout_attention(context, at::softmax(scores, -1), options.dropout, options.dropout_name,
-                                        first_head, options.heads);
+                                        {.first_head = q.size(1) * context.at()[options.axis],
+                                         .heads = options.heads,
+                                         .first_query = place.first,
+                                         .sequence = place.sequence});
   return at::matmul(kept, v);
+}
+
+// By LibTorch's fused kernel, without dropout.
+Tensor attention_by_fused_kernel(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                                 const Tensor& added) {
+  if (added.defined()) return at::scaled_dot_product_attention(q, k, v, added);
+  const bool later = q.size(2) < k.size(2);  // the kernel's own causal mask begins both at 0
+  if (!options.causal || (options.window == 0 && !later))
+    return at::scaled_dot_product_attention(q, k, v, {}, 0.0, options.causal);
+  return options.window == 0 && q.is_cpu() ? record(later_queries(), {q, k, v})[0]
+                                           : attention_in_blocks(q, k, v, options.window);
+}
+
+// Attention of some rows of queries to the keys from 0 on that they may see, and the values:
+// (batch, rows, features on this rank). options.window is shorter than the sequence.
+Tensor attended(Context& context, const AttentionHeads& heads, const AttentionOptions& options, const Place& place,
+                const Tensor& documents) {
+  const auto& [queries, keys, values] = heads;
+  const int64_t rows = queries.size(1), here = queries.size(2),
+                block = attention_block(place.sequence, queries.device());
+  if (rows == 0) return queries.flatten(2);
+  const Tensor added = mask_of(documents, heads, place, options.window);
+  if (options.causal && options.dropout == 0 && block > 0 && queries.numel() > 0 && !added.defined()) {
+    const bool wide = queries.element_size() == 2 && context.options().attention == AttentionProducts::fp32;
+    const at::ScalarType products = wide ? at::kFloat : queries.scalar_type();
+    return record(attention_operation({.rows = block, .window = options.window, .products = products}),
+                  {queries, keys, values})[0];
+  }
+  // (batch, heads, rows, features of a head): each head of keys, as often as queries share it
+  const auto for_queries = [here](const Tensor& some) {
+    return (some.size(2) == here ? some : some.repeat_interleave(here / some.size(2), 2)).transpose(1, 2);
+  };
+  const Tensor q = queries.transpose(1, 2), k = for_queries(keys), v = for_queries(values);
+  const Tensor mixed = options.dropout > 0 ? attention_with_dropout(context, q, k, v, options, place, added)
+                                           : attention_by_fused_kernel(q, k, v, options, added);
+  return mixed.transpose(1, 2).reshape({queries.size(0), rows, here * queries.size(3)});
+}
+
+// Whether the ranks along `axis`, which have the same heads, divide the rows of queries among them.
+bool divides_rows(Context& context, const AttentionHeads& heads, const AttentionOptions& options, Axis axis) {
+  const AttentionRows rows = context.options().forward.attention_rows;
+  if (context.shape()[axis] == 1 || rows == AttentionRows::off || !options.divides_rows) return false;
+  if (rows == AttentionRows::on) return true;
+  const auto features = [](const Tensor& some) { return static_cast<double>(some.size(2) * some.size(3)); };
+  const int64_t sequence = heads.queries.size(1);
+  const RowsTrade trade{
+      .scores = options.causal ? mean_scores(sequence, options.window) : static_cast<double>(sequence),
+      .queries = features(heads.queries),
+      .keys_values = features(heads.keys) + features(heads.values),
+      .element_bytes = static_cast<double>(heads.queries.element_size())};
+  if (!heads.queries.is_cpu()) return trade.pays(kBalanceOfGpus);
+  return trade.pays(context.communicators()[axis].sends_messages() ? kBalanceOfMessages : kBalanceInMemory);
+}
+
+// Each rank along `axis` attends its rows. Those of the first part move while the second part is
+// computed, which is the longer one under a causal mask.
+Tensor attended_by_rows(Context& context, const AttentionHeads& heads, const AttentionOptions& options, Axis axis,
+                        const Tensor& documents) {
+  const DividedRows rows(context, axis, heads.queries.size(1));
+  const std::vector<Tensor> taken = record(take_rows(rows, options.causal), {heads.queries, heads.keys, heads.values});
+  const auto output = [&](size_t part) {
+    const AttentionHeads mine{.queries = taken[3 * part], .keys = taken[3 * part + 1], .values = taken[3 * part + 2]};
+    return attended(context, mine, options, {rows.mine()[part].begin, rows.sequence()}, documents);
+  };
+  const Tensor first = output(0);
+  Pending first_comes = rows.gather(first.detach());
+  const Tensor second = output(1);
+  return record(join_rows(rows, {std::move(first_comes), rows.gather(second.detach())}), {first, second})[0];
 }
 
 }  // namespace
@@ -114,41 +202,21 @@ at::Tensor document_mask(const Tensor& begins, const Tensor& like) {
 
 Value attention(Context& context, const AttentionHeads& heads, const AttentionOptions& options,
                 const Tensor& documents) {
-  const auto [queries, keys, values] = heads;
   check_heads(context, heads, options);
   AXONN_CHECK(options.window >= 0 && (options.causal || options.window == 0), kWhere,
               "a window is for causal attention and not negative, got ", options.window, "; choose causal = true");
-  const int64_t batch = queries.size(0), sequence = queries.size(1), here = queries.size(2);
-  const int64_t features = options.heads * queries.size(3), block = attention_block(sequence, queries.device());
-  const int64_t window = options.window < sequence ? options.window : 0;
+  const int64_t batch = heads.queries.size(0), sequence = heads.queries.size(1);
   AXONN_CHECK(!documents.defined() || (options.causal && documents.dim() == 4 && documents.size(0) == batch &&
                                        documents.size(2) == sequence && documents.size(3) == sequence),
               kWhere, "a mask of documents is for causal attention, with sizes (", batch, ", 1, ", sequence, ", ",
               sequence, "); pass what document_mask() returns");
-  const Tensor added = documents.defined() && window > 0
-                           ? documents.masked_fill(seen(sequence, sequence, 0, window, queries).logical_not(),
-                                                   -std::numeric_limits<double>::infinity())
-                           : documents;
-  // Each head of keys, as often as heads of queries share it.
-  const auto for_queries = [&](const Tensor& some) {
-    return some.size(2) == here ? some : some.repeat_interleave(here / some.size(2), 2);
-  };
-  const Layout over_axis = Layout::over(options.axis);
-  if (options.causal && options.dropout == 0 && block > 0 && queries.numel() > 0 && !added.defined()) {
-    const bool wide = queries.element_size() == 2 && context.options().attention == AttentionProducts::fp32;
-    const at::ScalarType products = wide ? at::kFloat : queries.scalar_type();
-    return {record(attention_operation({.rows = block, .window = window, .products = products}),
-                   {queries, keys, values})[0],
-            features, over_axis};
-  }
-  // (batch, heads, sequence, features of a head)
-  const Tensor q = queries.transpose(1, 2), k = for_queries(keys).transpose(1, 2),
-               v = for_queries(values).transpose(1, 2);
-  const Tensor mixed = options.dropout > 0 ? attention_with_dropout(context, q, k, v, options, added)
-                       : added.defined()   ? at::scaled_dot_product_attention(q, k, v, added)
-                       : window > 0        ? attention_in_window(q, k, v, window)
-                                           : at::scaled_dot_product_attention(q, k, v, {}, 0.0, options.causal);
-  return {mixed.transpose(1, 2).reshape({batch, sequence, here * queries.size(3)}), features, over_axis};
+  AttentionOptions within = options;
+  if (within.window >= sequence) within.window = 0;
+  const Axis other = other_tensor_axis(options.axis);
+  const Tensor output = divides_rows(context, heads, within, other)
+                            ? attended_by_rows(context, heads, within, other, documents)
+                            : attended(context, heads, within, {0, sequence}, documents);
+  return {output, options.heads * heads.queries.size(3), Layout::over(options.axis)};
 }
 
 }  // namespace axonn

@@ -82,10 +82,12 @@ void check_same_on_all_ranks(Environment& environment, const GridShape& shape, c
                     .index = rank};
   std::string order;
   for (const Axis axis : options.order) order.append(order.empty() ? "" : ",").append(to_string(axis));
-  check_same_settings(*environment.communicator(group, "grid"), {{"grid", shape.to_string()},
-                                                                 {"axis order", order},
-                                                                 {"dtype", c10::toString(options.dtype)},
-                                                                 {"kernels", to_string(options.kernels)}});
+  check_same_settings(*environment.communicator(group, "grid"),
+                      {{"grid", shape.to_string()},
+                       {"axis order", order},
+                       {"dtype", c10::toString(options.dtype)},
+                       {"attention rows", std::string(to_string(options.forward.attention_rows))},
+                       {"kernels", to_string(options.kernels)}});
 }
 
 // The sharded parameters of `module` and its children, in the order of registration.

@@ -83,25 +83,27 @@ Value dropout(Context& context, const Value& value, double probability, const st
 }
 
 Tensor dropout_attention(Context& context, const Tensor& probabilities, double probability, const std::string& name,
-                         int64_t first_head, int64_t heads) {
+                         const ProbabilitiesPlace& place) {
   check_probability(probability);
   if (probability == 0) return probabilities;
   const Context::Samples samples = samples_of(context);
   const int64_t local_heads = probabilities.size(1), queries = probabilities.size(2), keys = probabilities.size(3);
-  const DropoutDraw what{.mask = {.seed = samples.seed,
-                                  .stream = philox_stream("dropout", name),
-                                  .probability = probability,
-                                  .rows = probabilities.size(0) * local_heads * queries,
-                                  .width = keys,
-                                  .first = (samples.first * heads + first_head) * queries * keys,
-                                  .origin = pointer_to(samples.origin),
-                                  .sample = heads * queries * keys,
-                                  .middle = local_heads,
-                                  .inner = queries,
-                                  .outer_stride = heads * queries * keys,
-                                  .middle_stride = queries * keys,
-                                  .inner_stride = keys},
-                         .held = {{0, 0, keys}}};
+  const int64_t of_head = place.sequence * place.sequence, of_sample = place.heads * of_head;
+  const DropoutDraw what{
+      .mask = {.seed = samples.seed,
+               .stream = philox_stream("dropout", name),
+               .probability = probability,
+               .rows = probabilities.size(0) * local_heads * queries,
+               .width = keys,
+               .first = samples.first * of_sample + place.first_head * of_head + place.first_query * place.sequence,
+               .origin = pointer_to(samples.origin),
+               .sample = of_sample,
+               .middle = local_heads,
+               .inner = queries,
+               .outer_stride = of_sample,
+               .middle_stride = of_head,
+               .inner_stride = place.sequence},
+      .held = {{0, 0, keys}}};
   return record(std::make_unique<DropoutOperation>(draw(what, probabilities)), probabilities);
 }
 

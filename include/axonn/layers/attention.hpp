@@ -18,6 +18,7 @@ struct AttentionOptions {
   std::string dropout_name = {};  // distinguishes the places of a network
   Axis axis = Axis::x;
   std::shared_ptr<const Rotary> rotary = {};  // turns queries and keys; null: they are as they come
+  bool divides_rows = true;                   // as ContextOptions::forward.attention_rows says; false: never
 
   int64_t keys() const { return kv_heads > 0 ? kv_heads : heads; }
 };
@@ -38,12 +39,16 @@ AttentionHeads split_heads(Context& context, const Value& qkv, const AttentionOp
 
 // Multi-head attention with sharded heads: -> (batch, sequence, features / axis) over the axis,
 // with the features of all queries. Each head of keys and values serves heads / kv_heads heads of
-// queries that follow each other (Ainslie et al., GQA, 2023). Nothing is exchanged. Every rank of
-// the other tensor axis computes the same heads. Causal attention without dropout is computed in
-// blocks of attention_block() queries where that is faster, else by LibTorch's fused kernel; within
-// a window it is given blocks of queries and their keys, so no mask has more than
+// queries that follow each other (Ainslie et al., GQA, 2023). Causal attention without dropout is
+// computed in blocks of attention_block() queries where that is faster, else by LibTorch's fused
+// kernel; within a window it is given blocks of queries and their keys, so no mask has more than
 // (window + 512) x 512 elements (Beltagy et al., Longformer, 2020). `documents`, if given, is
 // document_mask(): causal attention within documents, by LibTorch's kernel for all queries at once.
+//
+// The ranks of the other tensor axis have the same heads. Either each computes the same and nothing
+// is exchanged, or they divide the rows of queries (AttentionRows, grid/query_rows.hpp): then
+// outputs and the gradients of queries are gathered over them, and the gradients of keys and values
+// summed. Every rank of the grid calls it.
 Value attention(Context& context, const AttentionHeads& heads, const AttentionOptions& options,
                 const at::Tensor& documents = {});
 

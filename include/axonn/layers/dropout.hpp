@@ -11,9 +11,16 @@ namespace axonn {
 // Context::set_samples before the forward. Dim 0 of `value` is the sample.
 Value dropout(Context& context, const Value& value, double probability, const std::string& name);
 
-// The same for attention probabilities (batch, local heads, queries, keys). `first_head` is this
-// rank's first of the `heads` heads.
+// The place of a tensor (batch, local heads, queries, keys) among all (heads, sequence, sequence)
+// probabilities of a sample: it has heads from `first_head` on, rows from `first_query` on, and the
+// first keys.
+struct ProbabilitiesPlace {
+  int64_t first_head = 0, heads = 0;
+  int64_t first_query = 0, sequence = 0;
+};
+
+// The same for attention's probabilities.
 at::Tensor dropout_attention(Context& context, const at::Tensor& probabilities, double probability,
-                             const std::string& name, int64_t first_head, int64_t heads);
+                             const std::string& name, const ProbabilitiesPlace& place);
 
 }  // namespace axonn

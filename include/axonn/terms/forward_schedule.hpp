@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "axonn/core/names.hpp"
+#include "axonn/terms/attention_rows.hpp"
 
 namespace axonn {
 
@@ -40,10 +41,12 @@ inline std::vector<std::pair<std::string_view, int64_t>> with_names(const Linear
   return ran;
 }
 
-// How a forward pass runs beside its sums. Both change rounding.
+// How a forward pass runs beside its sums, and which rows of attention each rank has. All change
+// rounding.
 struct ForwardSchedule {
   int64_t split = 1;  // row parts that a block alternates between (layers/blocks/interleave.hpp)
   LinearSchedule linear = LinearSchedule::mm_ar_c;
+  AttentionRows attention_rows = AttentionRows::off;
   bool needs_cpu() const { return linear == LinearSchedule::mm_rs_c_ag || linear == LinearSchedule::overlap; }
 };
 

@@ -28,6 +28,7 @@ SelfAttentionImpl::SelfAttentionImpl(Context& context, SelfAttentionOptions opti
 Value SelfAttentionImpl::attended(const Value& qkv) const {
   AttentionOptions options = attention_;
   if (!is_training()) options.dropout = 0;
+  options.divides_rows = cache_ == nullptr;  // a text has the same bits beside longer ones
   const Value normed = q_norm_ ? norm_heads(context(), qkv, *q_norm_, *k_norm_, options) : qkv;
   const AttentionHeads heads = split_heads(context(), normed, options, begins_ != nullptr ? *begins_ : kFromZero);
   if (cache_ != nullptr) {
