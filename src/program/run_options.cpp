@@ -112,6 +112,8 @@ void CommunicationOptions::bind(OptionTable& table) {
             "row-parallel layers and convolutions over X and Y, on a CPU: product, all-reduce, then bias, dropout and "
             "residual (mm-ar-c); the latter at the owner of an element (mm-rs-c-ag); the same with the collective "
             "beside the product (overlap); auto: overlap between nodes for products of 256K or more, else mm-ar-c");
+  table.add("overlap", "attention_rows", forward.attention_rows,
+            "ranks with the same heads divide attention's rows of queries; auto: by an estimate (changes rounding)");
   table.for_experts({"overlap.gather_cache", "overlap.bucket", "overlap.prefetch", "overlap.reduction",
                      "overlap.split_forward", "overlap.linear_schedule"});
 }

@@ -50,6 +50,11 @@ class Verify(GptTest):
         ended = self.gpt("verify", *steps, "--learning-rate-schedule", "linear")
         self.assertEqual(ended.status, 1, ended.text)
         self.assertTrue(ended.out.endswith("\nNOT equal\n"), ended.out)
+    def test_ranks_divide_the_rows_of_attention(self):
+        for flags in (["--grid", "1x2x1x1"], ["--grid", "2x2x1x1", "--window", "3"]):
+            self.assert_equal(self.gpt("verify", *flags, *SMALL, "--attention-rows", "on"), "tcp")
+        self.refuse("verify", "--grid", "1x2x1x1", *SMALL, "--attention-rows", "yes",
+                    words=["attention-rows must be one of auto, on, off, got 'yes'"])
 
     def test_a_difference_past_the_tolerance_is_a_failure(self):
         # The steps are so large that rounding differences grow beyond every tolerance.

@@ -74,7 +74,7 @@ struct Case {
   GridShape grid;
   at::ScalarType dtype;
   bool checkpointed = false;
-  bool llama = false;  // with norms of heads, a window and a tied head; otherwise a GPT-2
+  bool llama = false;  // with norms of heads, a window, a tied head and divided rows; otherwise a GPT-2
   int64_t split = 1;
 
   std::string to_string() const {
@@ -87,7 +87,9 @@ struct Case {
 class GptRuns {
  public:
   explicit GptRuns(const Case& c)
-      : context_(test_environment(), c.grid, {.dtype = c.dtype, .forward = {.split = c.split}}),
+      : context_(test_environment(), c.grid,
+                 {.dtype = c.dtype,
+                  .forward = {.split = c.split, .attention_rows = c.llama ? AttentionRows::on : AttentionRows::off}}),
         model_(context_, {.shape = shape_of(c), .dropout = 0.1, .checkpoint_every = c.checkpointed ? 1 : 0}),
         parameters_(context_.materialize(model_, 7)),
         first_weights_(parameters_.arena().master().clone()) {}

@@ -83,10 +83,11 @@ Result result_of(Context& context, const DecoderConfig& config, bool packed) {
   return result;
 }
 
-void expect_the_same(const DecoderConfig& config, const std::string& what, const std::vector<GridShape>& grids) {
+void expect_the_same(const DecoderConfig& config, const std::string& what, const std::vector<GridShape>& grids,
+                     AttentionRows rows = AttentionRows::off) {
   for (const GridShape& grid : grids) {
     SCOPED_TRACE(what + " on " + grid.to_string());
-    Context context(test_environment(), grid, {.dtype = at::kDouble});
+    Context context(test_environment(), grid, {.dtype = at::kDouble, .forward = {.attention_rows = rows}});
     const Result apart = result_of(context, config, false), packed = result_of(context, config, true);
     EXPECT_NEAR(packed.loss / apart.loss, 1, kRelative);
     double greatest = 0, differs = 0;
@@ -131,6 +132,13 @@ TEST(DocumentMask, EqualsThemWhereBlocksAreComputedAgain) {
 TEST(DocumentMask, EqualsThemOnTheWayOfDropout) {
   expect_the_same({.shape = gpt2(), .dropout = 1e-18}, "gpt2", one_grid());
   expect_the_same({.shape = llama(), .dropout = 1e-18}, "llama", one_grid());
+}
+
+// Documents by themselves are shorter than twice the ranks, so some of these have no rows.
+TEST(DocumentMask, EqualsThemWhereRowsAreDivided) {
+  const std::vector<GridShape> grids = {{.y = test_environment().ranks()}};
+  expect_the_same({.shape = gpt2()}, "gpt2", grids, AttentionRows::on);
+  expect_the_same({.shape = llama()}, "llama", grids, AttentionRows::on);
 }
 
 TEST(DocumentMask, WrongMasksAreRefused) {
