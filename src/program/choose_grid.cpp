@@ -28,6 +28,7 @@ PlannedLayout choose_grid(const RunOptions& options, const NetworkModel& network
                        .batch_tokens = options.train.batch * network.tokens_per_sample,
                        .precisions = {options.numerics.dtype},
                        .checkpointing = checkpointing,
+                       .attention_rows = options.communication.forward.attention_rows,
                        .micro_batch = options.train.micro_batch,
                        .overlap = options.communication.overlap.switches,
                        .moments = optimizer_moments(options.train.optimizer),

@@ -98,6 +98,7 @@ MemoryOptions memory_options(const RunPlan& plan) {
           .moments = optimizer_moments(plan.train.optimizer),
           .divided_update = divides(schedule_on(plan.train.optimizer, plan.grid, plan.context)),
           .ema = plan.train.optimizer.ema > 0,
+          .attention_rows = plan.context.forward.attention_rows == AttentionRows::on,
           .gathered_blocks = 1 + (overlap.switches.all_gather ? overlap.prefetch : 0),
           .scattered_blocks = 1 + (overlap.switches.reduce_scatter ? overlap.outstanding : 0),
           .cache_bytes = overlap.switches.cache ? std::min(overlap.cache_budget.bytes, kMostCacheBytes) : 0,

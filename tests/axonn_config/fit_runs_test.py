@@ -81,6 +81,8 @@ class FitRuns(PlannerTest):
         self.refuse(*fit, words=["sums gradients by the program 'all-reduce:0+1'", "leave this run out"])
         starts.write_text(start.replace('"split_forward":1', '"split_forward":2'))
         self.refuse(*fit, words=["splits its forward pass in 2 parts", "leave this run out"])
+        starts.write_text(start.replace('"attention_rows":"off"', '"attention_rows":"on"'))
+        self.refuse(*fit, words=["the run has attention_rows = on", "leave this run out"])
         starts.write_text(start.replace('"batch":8', '"batch":9'))
         self.refuse(*fit, words=["a batch of 9 must divide by z x data x micro_batch = 8"])
         starts.write_text('{"step":0}\n')

@@ -43,6 +43,11 @@ class Launch(PlannerTest):
                    for model in ("back.toml", "unet1b")]
         self.assertAlmostEqual(seconds[0] / seconds[1], 1, delta=1e-3)  # only the last convolution differs
 
+    def test_configuration_says_whether_rows_are_divided(self):
+        job = ("2x4x2x1", "--model", "gpt5b", "--machine", "dgx-h100", "--sequence", "65536", "--batch", "16")
+        self.assertNotIn("attention_rows", self.script(*job)[1]["overlap"])
+        self.assertEqual(self.script(*job, "--attention-rows", "on")[1]["overlap"]["attention_rows"], "on")
+
     def test_order_puts_z_inside_a_node(self):
         flags = ("--model", "gpt20b", "--batch-tokens", "64k", "--mode", "exact", "--coefficients", "paper")
         text, config = self.script("2x1x16x1", *flags)

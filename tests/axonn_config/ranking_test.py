@@ -154,6 +154,19 @@ class Ranking(PlannerTest):
             self.refuse("launch", "8x1x1x8", *job[2:6], "--what-if", word, words=["--what-if is for the ranking"])
         self.refuse("launch", "8x1x1x8", *job[2:6], "--checkpoint", "selective", words=["give on, off or auto"])
 
+    def test_rows_of_queries_are_divided_over_y(self):
+        job = ("--model", "gpt5b", "--machine", "dgx-h100", "--sequence", "65536", "--batch", "16",
+               "--micro-batch", "1")
+        explained = [self.plan("explain", "2x4x2x1", *job, "--attention-rows", rows) for rows in ("off", "on", "auto")]
+        self.assertEqual([one["layout"]["attention_rows"] for one in explained], [False, True, True])
+        off, on = ({layer["name"]: layer for layer in one["one_pass"]} for one in explained[:2])
+        self.assertLess(on["attention"]["forward_seconds"], off["attention"]["forward_seconds"] / 3)
+        self.assertEqual([name for name, layer in on.items() if layer["rows_forward"] > 0], ["attention"])
+        self.assertEqual(sum(layer["rows_backward"] for layer in off.values()), 0)
+        self.assertLess(explained[1]["layout"]["seconds"], explained[0]["layout"]["seconds"])
+        self.assertIn("rows of queries divided over y: forward",
+                      self.run_program("explain", "2x4x2x1", *job, "--attention-rows", "on").stdout)
+
     def test_what_if_context_divides_sequences(self):
         job = ("--model", "gpt20b", "--machine", "dgx-h100", "--sequence", "131072", "--batch", "8")
         one = ("--gpus", "64", *job, "--fix", "x=1,y=1,z=64", "--checkpoint", "on", "--micro-batch", "1")

@@ -163,6 +163,22 @@ TEST(Memory, OfActivationsIsTheSumOfWhatAreKept) {
   EXPECT_EQ(dropped, 8 * rows * (3 * (6 * 16 + 12 * 24 + 3 * 10 * 3 + 4) + 3 * 16 + 2));
 }
 
+// Rows of queries are divided over y. The fused kernel's own outputs are kept beside all of them.
+TEST(Memory, OfDividedRowsHasTheirProbabilitiesOnly) {
+  const DecoderShape shape = {.layers = 3, .hidden = 48, .heads = 6, .sequence = 10, .vocabulary = 100};
+  const auto kept = [&](MemoryOptions options) {
+    options.element_bytes = 1;
+    options.attention_rows = true;
+    return predict_memory(shape, {.x = 2, .y = 3}, options).activation_bytes;
+  };
+  EXPECT_EQ(kept({}), 10 * (3 * (4 * 16 + 12 * 24 + (3 + 24) / 3 + 4) + 2 * 16 + 2));
+  EXPECT_EQ(kept({.attention_block = 4}), 10 * (3 * (4 * 16 + 12 * 24 + 3 * 7 / 3 + 4) + 2 * 16 + 2));
+  EXPECT_EQ(kept({.dropout = true}), 10 * (3 * (6 * 16 + 12 * 24 + 3 * 10 * 3 / 3 + 4) + 3 * 16 + 2));
+  const auto all = predict_memory(shape, {.x = 2}, {}),
+             divided = predict_memory(shape, {.x = 2}, {.attention_rows = true});
+  EXPECT_EQ(all.activation_bytes, divided.activation_bytes);
+}
+
 TEST(Memory, OfActivationsAndLogitsFollowsTheMicroBatchAndTheElement) {
   const GridShape grid = {.x = 2, .y = 2, .z = 2};
   const auto one = predict_memory(kGpt2, grid, {.micro_batch = 1}),

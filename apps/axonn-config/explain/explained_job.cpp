@@ -11,6 +11,11 @@ axonn::ExchangeSeconds ExplainedJob::context(const axonn::LayerWork& layer) cons
   return context_exchange(layer, layout.grid, layout.context_link, tokens(), bytes(), options.context);
 }
 
+axonn::ExchangeSeconds ExplainedJob::rows(const axonn::LayerWork& layer) const {
+  if (!layout.attention_rows) return {};
+  return rows_exchange(layer, layout.grid, layout.links, tokens(), bytes());
+}
+
 std::vector<NamedMessages> messages_of(const ExplainedJob& job) {
   if (!job.options.block_messages || job.layout.grid.z == 1) return {};
   const auto [blocks, others] = messages_over_z(job.network.layers, job.layout.grid, job.settings());

@@ -24,6 +24,7 @@ struct ExplainedJob {
   axonn::StepSettings settings() const {
     return {.recompute = layout.recompute,
             .sequence_norms = options.sequence_norms,
+            .attention_rows = layout.attention_rows,
             .block_messages = options.block_messages ? network.blocks : 0,
             .precision = layout.precision};
   }
@@ -32,6 +33,8 @@ struct ExplainedJob {
   axonn::CollectiveSeconds collectives(const axonn::LayerWork& layer) const;
   // Seconds of its exchange of keys and values, if a context is divided.
   axonn::ExchangeSeconds context(const axonn::LayerWork& layer) const;
+  // Seconds of what it exchanges if rows of queries are divided.
+  axonn::ExchangeSeconds rows(const axonn::LayerWork& layer) const;
   double gradient_bytes() const { return trainer() ? static_cast<double>(state_bytes(layout.precision)) : bytes(); }
 };
 

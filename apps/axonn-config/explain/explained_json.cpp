@@ -17,7 +17,7 @@ nlohmann::ordered_json explained_terms(const ExplainedJob& job) {
   }
   for (const axonn::LayerWork& layer : job.network.layers) {
     const axonn::CollectiveSeconds once = job.collectives(layer);
-    const axonn::ExchangeSeconds context = job.context(layer);
+    const axonn::ExchangeSeconds context = job.context(layer), rows = job.rows(layer);
     const double forward = static_cast<double>(layer.count) *
                            layer_forward_seconds(layer, job.layout.grid, job.machine, job.tokens(), job.settings());
     layers.push_back({{"name", layer.name},
@@ -29,7 +29,9 @@ nlohmann::ordered_json explained_terms(const ExplainedJob& job) {
                       {"all_reduce_backward", once.all_reduce_backward},
                       {"all_reduce_data", once.all_reduce_data},
                       {"context_forward", context.forward},
-                      {"context_backward", context.backward}});
+                      {"context_backward", context.backward},
+                      {"rows_forward", rows.forward},
+                      {"rows_backward", rows.backward}});
   }
   all["rings"] = std::move(rings);
   for (const auto& [name, messages] : messages_of(job)) {

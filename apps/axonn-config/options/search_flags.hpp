@@ -43,6 +43,7 @@ struct RankingFlags {
 struct TrainingFlags {
   std::vector<axonn::Precision> precisions = {axonn::Precision::bf16};
   axonn::Checkpointing checkpointing = axonn::Checkpointing::automatic;
+  axonn::AttentionRows attention_rows = axonn::AttentionRows::off;
   int64_t micro_batch = 0;
   axonn::OverlapSwitches overlap;
   axonn::OptimizerKind optimizer = axonn::OptimizerKind::adamw;

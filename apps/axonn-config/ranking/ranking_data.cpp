@@ -67,6 +67,7 @@ Json layout_json(const PlannedLayout& layout) {
           {"micro_batch", layout.micro_batch},
           {"micro_batches", layout.micro_batches},
           {"checkpoint", layout.checkpoint()},
+          {"attention_rows", layout.attention_rows},
           {"cached_share", layout.cached},
           {"memory_bytes", layout.memory_bytes()},
           {"memory",

@@ -98,7 +98,9 @@ void print_table(std::ostream& out, const Ranking& ranking) {
   print_columns(out, columns_of(ranking));
   const std::string best = ranking.result.layouts.front().grid.to_string();
   out << "\npasses: micro-batches x " << ranking.network.samples
-      << " of each; again: blocks run forward again (activation checkpointing)\n"
+      << " of each; again: blocks run forward again (activation checkpointing)"
+      << (ranking.options.attention_rows == axonn::AttentionRows::off ? "" : "; rows: of queries, divided")
+      << "\n"
          "cached: share of the weights gathered over z that stay, in what is left of the memory\n";
   if (!ranking.result.rejections.empty()) out << "not possible: " << rejections_text(ranking) << "\n";
   if (ranking.line.output.sensitivity) print_sensitivity(out, ranking);

@@ -15,7 +15,7 @@ std::string network_text(const axonn::NetworkModel& network) {
 
 std::string micro_text(const axonn::PlannedLayout& layout) {
   return std::to_string(layout.micro_batches) + " x " + std::to_string(layout.micro_batch) +
-         (layout.checkpoint() ? " again" : "");
+         (layout.checkpoint() ? " again" : "") + (layout.attention_rows ? " rows" : "");
 }
 
 std::string place_text(const axonn::PlannedLayout& layout) {

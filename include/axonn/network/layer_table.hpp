@@ -42,7 +42,9 @@ struct LayerWork {
   int64_t norm_groups = 0;             // groups of a group norm; a group on two ranks exchanges its statistics
   std::vector<int64_t> segments = {};  // channels of the norm, each segment split separately
   double moved = 0;                    // elements per unit moved from `split` to the other axis; back in backward
-  double keys_values = 0;              // elements per unit that attention reads of other units (ContextSplit)
+
+  // Elements per unit of attention's queries, as many as its outputs', and of its keys and values.
+  double queries = 0, keys_values = 0;
 
   bool has_weight() const { return k > 0; }
   double weights() const { return static_cast<double>(taps) * static_cast<double>(k) * static_cast<double>(n); }

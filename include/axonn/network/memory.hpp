@@ -19,6 +19,7 @@ struct MemoryOptions {
   bool ema = false;              // an average of the weights is kept beside the optimizer's state
   bool dropout = false;          // attention dropout keeps its probabilities: there is no fused kernel for it
   int64_t attention_block = 0;   // without dropout: queries per block, probabilities are kept; 0: the fused kernel
+  bool attention_rows = false;   // ranks with the same heads divide the rows of queries
   int64_t checkpoint_every = 0;  // activation checkpointing of every n-th block; 0: none
   int64_t gathered_blocks = 1;   // weights gathered over Z at a time: the one in use and those gathered ahead
   int64_t scattered_blocks = 1;  // gradients on their way to the reduce-scatter at a time, with the one in progress
@@ -64,6 +65,8 @@ struct MemoryPrediction {
   //   4 m         mean and deviation of both norms
   //   2 m h/Y + 3 m s heads/X   with dropout: the masks of both branches; the mask of the
   //                             probabilities, and the probabilities before and after it
+  // With divided rows of queries, logarithms, probabilities and their masks are 1/Y as many, and
+  // the fused kernel keeps its own outputs too, m h/(X Y).
   // A checkpointed block keeps only its input, m h/Y. The whole list counts once more, for the
   // block that is run again. The last norm: 2 m h/Y and 2 m. With dropout the embedding's mask:
   // m h/Y. Left out: ids, targets and masks of one byte.

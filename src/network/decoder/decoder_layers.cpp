@@ -26,6 +26,7 @@ LayerWork attention(const char* name, const DecoderShape& shape, double seen) {
           .split = WorkSplit::over_x,
           .flops = 4 * seen * queries,
           .elements = all + queries,
+          .queries = queries,
           .keys_values = all - queries};
 }
 

@@ -88,6 +88,14 @@ int64_t seen_scores(const DecoderShape& shape, int64_t block) {
   return shape.windowed() == shape.layers ? std::min(all, shape.window + block) : all;
 }
 
+// Elements per token that attention keeps of the rows of queries that a rank attends.
+int64_t kept_of_rows(const DecoderShape& shape, const GridShape& grid, const MemoryOptions& options) {
+  const int64_t ranks = options.attention_rows ? grid.y : 1, heads = ceil_divide(shape.heads, grid.x);
+  if (options.dropout) return ceil_divide(3 * shape.sequence * heads, ranks);
+  if (options.attention_block > 0) return ceil_divide(seen_scores(shape, options.attention_block) * heads, ranks);
+  return ceil_divide(heads + (ranks > 1 ? ceil_divide(shape.attended(), grid.x) : 0), ranks);
+}
+
 // Elements that one token leaves in one block for backward.
 struct KeptPerToken {
   int64_t dense = 0, sparse = 0;  // with one MLP; with experts
@@ -95,15 +103,13 @@ struct KeptPerToken {
 
 KeptPerToken kept_per_token(const DecoderShape& shape, const GridShape& grid, const MemoryOptions& options) {
   const auto share_of_x = [&](int64_t size) { return ceil_divide(size, grid.x); };
-  const int64_t h = kept_features(shape, grid, options), heads = share_of_x(shape.heads);
+  const int64_t h = kept_features(shape, grid, options);
   const int64_t each_norm = shape.norm_bias ? 2 : 1, kept_of_mlp = 1 + shape.halves();
   int64_t attention = 2 * shape.block_norms * h + each_norm * shape.block_norms;
   attention += 2 * share_of_x(shape.attended()) + 2 * share_of_x(shape.keys() * shape.features_of_head());
   if (shape.qk_norm) attention += share_of_x((shape.heads + shape.keys()) * shape.features_of_head());
-  if (options.dropout)
-    attention += 2 * h + 3 * shape.sequence * heads;
-  else
-    attention += options.attention_block > 0 ? seen_scores(shape, options.attention_block) * heads : heads;
+  attention += options.dropout ? 2 * h : 0;
+  attention += kept_of_rows(shape, grid, options);
   const int64_t experts = 2 * shape.token_experts * h + shape.experts +
                           shape.token_experts * kept_of_mlp * share_of_x(shape.expert_hidden) +
                           kept_of_mlp * share_of_x(shape.shared_hidden);

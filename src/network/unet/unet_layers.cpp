@@ -124,6 +124,8 @@ void add_attention(UnetRows& rows, const UnetStage& stage) {
   rows.product("qkv", a, stage.in, 3 * stage.in, 1, pixels, pixels);
   LayerWork& attention = rows.elementwise("attention", b, (6 + 4) * features);  // with qkv's bias
   attention.flops = 4 * pixels * features;
+  attention.queries = features;
+  attention.keys_values = 2 * features;
   rows.product("projection", b, stage.in, stage.in, 1, pixels, pixels);
   rows.elementwise("bias, residual", a, 5 * features);
 }

@@ -51,7 +51,9 @@ void UnetMemory::add(const UnetStage& stage) {
       add_weight(a, stage.in, 3 * stage.in, 1);
       add_weight(b, stage.in, stage.in, 1);
       keep(a, 2 * in);
-      keep(b, 4 * in + pixels * shape_.heads);
+      keep(b, 4 * in);
+      kept_.back().sums[static_cast<size_t>(b)] = pixels * shape_.heads;
+      kept_.back().mixed[static_cast<size_t>(b)] = in;
       backward_.push_back(at(2 * in, 4 * in));
       break;
     case Kind::down:
@@ -88,14 +90,25 @@ void UnetMemory::add_tensor(ShardSpec spec) {
     ++known->count;
 }
 
+UnetMemory::ByAxis UnetMemory::Kept::of(const GridShape& grid, const MemoryOptions& options) const {
+  ByAxis elements = all;
+  for (const Axis axis : {Axis::x, Axis::y}) {
+    const auto i = static_cast<size_t>(axis);
+    const int64_t ranks = options.attention_rows ? grid[other_tensor_axis(axis)] : 1;
+    elements[i] += ranks > 1 ? (sums[i] + mixed[i] + ranks - 1) / ranks : sums[i];
+    if (options.dropout) elements[i] += dropped[i];
+  }
+  return elements;
+}
+
 template <typename OnRank>
-int64_t UnetMemory::activation_elements(const MemoryOptions& options, const OnRank& on_rank) const {
+int64_t UnetMemory::activation_elements(const GridShape& grid, const MemoryOptions& options,
+                                        const OnRank& on_rank) const {
   ByAxis kept{};
   int64_t again = 0;  // elements of the checkpointed stage that needs most, while it is run again
   const auto add = [&kept](const ByAxis& elements) { kept = {kept[0] + elements[0], kept[1] + elements[1]}; };
   for (size_t i = 0; i < kept_.size(); ++i) {
-    ByAxis all = kept_[i].all;
-    if (options.dropout) all = {all[0] + kept_[i].dropped[0], all[1] + kept_[i].dropped[1]};
+    const ByAxis all = kept_[i].of(grid, options);
     const bool block = i + 1 < kept_.size();  // the last norm and convolution are not a block
     if (block && options.checkpoint_every > 0 && static_cast<int64_t>(i) % options.checkpoint_every == 0) {
       add(kept_[i].input);
@@ -116,7 +129,7 @@ MemoryPrediction UnetMemory::predict(const GridShape& grid, const MemoryOptions&
   const int64_t bytes = options.micro_batch * options.element_bytes;
   int64_t widest = 0;
   for (const ByAxis& elements : backward_) widest = std::max(widest, on_rank(elements));
-  memory.activation_bytes = activation_elements(options, on_rank) * bytes;
+  memory.activation_bytes = activation_elements(grid, options, on_rank) * bytes;
   memory.logits_bytes = 3 * shape_.output_channels() * shape_.image * shape_.image * bytes;
   memory.block_bytes = widest * bytes;
   return memory;

@@ -36,6 +36,12 @@ std::vector<Recomputation> recomputations(Checkpointing checkpointing) {
   return {};
 }
 
+// Whether the rows of queries are divided: what there is to choose.
+std::vector<bool> divisions(AttentionRows rows, const GridShape& grid) {
+  if (rows == AttentionRows::off || grid.x * grid.y == 1) return {false};
+  return rows == AttentionRows::on ? std::vector<bool>{true} : std::vector<bool>{false, true};
+}
+
 // Of a block, only its input is kept for backward. Selective recomputation keeps what nothing run
 // again does: the fused kernel has no probabilities to drop.
 bool keeps_only_inputs(Recomputation recompute) {
@@ -54,16 +60,18 @@ MemoryPlans::MemoryPlans(const NetworkModel& network, const Machine& machine, co
 
 void MemoryPlans::find() {
   for (const Precision precision : options_->precisions)
-    for (const Recomputation recompute : recomputations(options_->checkpointing)) add(precision, recompute);
+    for (const Recomputation recompute : recomputations(options_->checkpointing))
+      for (const bool rows : divisions(options_->attention_rows, grid_)) add(precision, recompute, rows);
 }
 
-void MemoryPlans::add(Precision precision, Recomputation recompute) {
+void MemoryPlans::add(Precision precision, Recomputation recompute, bool attention_rows) {
   MemoryOptions memory = {.micro_batch = 1,
                           .element_bytes = element_bytes(precision),
                           .gradient_bytes = state_bytes(precision),
                           .state_bytes = state_bytes(precision),
                           .moments = options_->moments,
                           .divided_update = options_->divided_update,
+                          .attention_rows = attention_rows,
                           .checkpoint_every = keeps_only_inputs(recompute) ? 1 : 0,
                           .gathered_blocks = 1 + kPrefetch,
                           .scattered_blocks = 1 + kOutstanding,
@@ -72,7 +80,10 @@ void MemoryPlans::add(Precision precision, Recomputation recompute) {
                           .moment_bytes = options_->moment_bytes,
                           .logits_chunks = options_->logits_chunks,
                           .context = options_->context};
-  MemoryPlan plan = {.precision = precision, .recompute = recompute, .rich = options_->objective != Objective::memory};
+  MemoryPlan plan = {.precision = precision,
+                     .recompute = recompute,
+                     .attention_rows = attention_rows,
+                     .rich = options_->objective != Objective::memory};
   plan.gathered_bytes = weights_gathered(*network_, grid_) * static_cast<double>(element_bytes(precision));
   const auto over = [&] {
     plan.one = network_->memory(grid_, memory);

@@ -74,6 +74,17 @@ ExchangeSeconds context_exchange(const LayerWork& layer, const GridShape& shape,
   return {.forward = once, .backward = 2 * once};
 }
 
+ExchangeSeconds rows_exchange(const LayerWork& layer, const GridShape& shape, const AxisLinks& links, double units,
+                              double element_bytes) {
+  const Axis axis = other_tensor_axis(layer.split_axis());
+  if (layer.queries == 0 || shape[axis] == 1) return {};
+  const AxisLink& link = link_of(links, axis);
+  const double count = static_cast<double>(layer.count), bytes = units / shape[layer.split_axis()] * element_bytes,
+               gathered = 2 * link.gather_seconds(bytes * layer.queries / 2);
+  return {.forward = count * gathered,
+          .backward = count * (gathered + link.all_reduce_seconds(bytes * layer.keys_values))};
+}
+
 CollectiveSeconds published_collectives(const LayerTable& table, const GridShape& shape, const AxisLinks& links,
                                         double batch_tokens, double element_bytes, Coefficients coefficients) {
   AXONN_ASSERT(coefficients != Coefficients::trainer, "the trainer's counts follow from its settings");

@@ -65,6 +65,11 @@ void add_layer(Pass& pass, const LayerWork& layer, bool again, const GridShape& 
   if (!layer.has_weight()) {
     if (!trainer) return;
     add_exchanges(pass, layer_exchanges(layer, shape, links, tokens, bytes, gradient));
+    if (settings.attention_rows) {
+      ExchangeSeconds rows = rows_exchange(layer, shape, links, tokens, bytes);
+      if (again) rows.forward *= 2;
+      add_exchanges(pass, rows);
+    }
     add_context(pass, context_exchange(layer, shape, settings.context_link, tokens, bytes, settings.context), seconds,
                 again, machine.collective_share, settings);
     return;

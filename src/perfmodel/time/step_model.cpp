@@ -48,7 +48,9 @@ double layer_forward_seconds(const LayerWork& layer, const GridShape& shape, con
   const double product = layer.flops > 0 ? layer.flops / (machine.peak_flops(precision) * efficiency) : 0;
   const double memory = layer.elements * static_cast<double>(element_bytes(precision)) /
                         (machine.memory_bandwidth_gbps * machine.memory_efficiency * 1e9);
-  return tokens / parts * (product + memory) + machine.kernel_seconds;
+  const bool rows = settings.attention_rows && layer.queries > 0;  // all of them still pass through memory
+  const double divided = rows ? product / shape[other_tensor_axis(layer.split_axis())] : product;
+  return tokens / parts * (divided + memory) + machine.kernel_seconds;
 }
 
 bool runs_again(const LayerTable& table, size_t at, Recomputation recompute) {

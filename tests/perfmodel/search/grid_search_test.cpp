@@ -52,6 +52,26 @@ TEST(GridSearch, RanksThe230GridsOfGpt80bAsThePaperDoes) {
             (std::vector<std::string>{"1x1x1024x1", "1x1x512x2", "1x1x256x4", "1x1x128x8", "1x1x64x16", "2x1x512x1"}));
 }
 
+// Long sequences save more scores than their rows cost; automatic takes the better way of each.
+TEST(GridSearch, DividesRowsOfQueriesWhereThatIsFaster) {
+  for (const int64_t sequence : {512, 65536}) {
+    DecoderShape shape = find_decoder_preset("gpt5b").shape;
+    shape.sequence = sequence;
+    const NetworkModel network = network_model("gpt5b", shape);
+    const auto of = [&](AttentionRows rows) {
+      const SearchOptions options = {
+          .batch_tokens = 16 * 65536, .checkpointing = Checkpointing::on, .attention_rows = rows, .micro_batch = 1};
+      return plan_grid(network, find_machine("dgx-h100"), options, {2, 4, 2, 1});
+    };
+    const PlannedLayout off = of(AttentionRows::off), on = of(AttentionRows::on), best = of(AttentionRows::automatic);
+    EXPECT_FALSE(off.attention_rows);
+    EXPECT_TRUE(on.attention_rows);
+    EXPECT_EQ(best.value, std::min(on.value, off.value)) << sequence;
+    EXPECT_EQ(best.attention_rows, on.value < off.value) << sequence;
+    if (sequence > 512) EXPECT_LT(on.value, off.value);
+  }
+}
+
 TEST(GridSearch, ShowsTiesThatOnlyTheOrderOfSumsTellsApart) {
   SearchOptions options = published(96, 96 * 1024, 1);  // data and z cost the same
   options.mode = BandwidthMode::agnostic;

@@ -66,6 +66,27 @@ TEST(StepModel, DividesProductsOverXYAttentionOverXAndNormsOverY) {
   EXPECT_DOUBLE_EQ(part("gelu", grid), 2);
 }
 
+// GPT-5B has 24 blocks with 4096 features of queries and 8192 of keys and values per token.
+TEST(StepModel, DividedRowsOfQueriesSaveScoresAndMoveOutputsAndGradients) {
+  const GridShape grid = {.x = 2, .y = 4};
+  for (const LayerWork& layer : kTable) {
+    const double saved = layer_forward_seconds(layer, grid, kPerlmutter, 1, {}) -
+                         layer_forward_seconds(layer, grid, kPerlmutter, 1, {.attention_rows = true});
+    const double scores = layer.flops / (kPerlmutter.peak_flops(Precision::bf16) * kPerlmutter.attention_efficiency);
+    EXPECT_NEAR(saved, layer.name == "attention" ? scores / 2 * 3 / 4 : 0, 1e-6 * scores) << layer.name;
+  }
+  AxisLinks links;
+  links[static_cast<size_t>(Axis::y)] = ring_link(4, 20);
+  const double tokens = 1 << 19, half = ring_link(4, 20).gather_seconds(tokens * 4096 / 2 / 2 * 2),
+               sums = ring_link(4, 20).all_reduce_seconds(tokens * 8192 / 2 * 2);
+  const auto waited = [&](bool rows, Recomputation recompute) {
+    const StepSettings settings = {.batch_tokens = tokens, .recompute = recompute, .attention_rows = rows};
+    return predict_step(kTable, grid, links, kPerlmutter, settings).exposed_all_reduce;
+  };
+  EXPECT_NEAR(waited(true, Recomputation::none) - waited(false, Recomputation::none), 24 * (4 * half + sums), 1e-6);
+  EXPECT_NEAR(waited(true, Recomputation::blocks) - waited(false, Recomputation::blocks), 24 * (6 * half + sums), 1e-6);
+}
+
 TEST(StepModel, KernelsStartForEveryEntryOfTheTableInEveryPass) {
   Machine slow = kPerlmutter;
   slow.kernel_seconds = 1e-3;

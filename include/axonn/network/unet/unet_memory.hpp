@@ -15,7 +15,8 @@ namespace axonn {
 //   residual   3 i/A + 3 o/B   inputs of both norms, of both SiLUs and of both convolutions;
 //                              scale-shift: o/B more; dropout: its mask, o/B
 //   attention  2 i/A + 4 i/B   input and output of the norm; q, k, v and the mixed values;
-//                              sums of the exponentials, pixels heads/B
+//                              sums of the exponentials, pixels heads/B; with divided rows of
+//                              queries, (pixels heads + i)/(A B): own outputs too
 //   down, up   i/A, 4 i/A      input of the convolution
 //   last       3 i/Y
 // Skips are included: they are inputs of later layers. logits: 3 output images. block: the
@@ -40,13 +41,19 @@ class UnetMemory {
   void add_tensor(ShardSpec spec);
   void add_vector(Axis axis, int64_t size) { add_tensor({.dims = {Dim::split(size, axis)}}); }
   template <typename OnRank>
-  int64_t activation_elements(const MemoryOptions& options, const OnRank& on_rank) const;
+  int64_t activation_elements(const GridShape& grid, const MemoryOptions& options, const OnRank& on_rank) const;
 
   // The elements that a stage keeps for backward.
   struct Kept {
     ByAxis input{};    // all that a checkpointed stage keeps
     ByAxis all{};      // including the input
     ByAxis dropped{};  // in addition, with dropout
+    // In addition, of the rows of queries that a rank attends: sums of exponentials; outputs, kept
+    // beside those of all rows where ranks divide them.
+    ByAxis sums{}, mixed{};
+
+    // All of them. Rows are divided over the axis that does not split the heads.
+    ByAxis of(const GridShape& grid, const MemoryOptions& options) const;
   };
   void keep(Axis axis, int64_t elements) { kept_.back().all[static_cast<size_t>(axis)] += elements; }
 

@@ -9,6 +9,7 @@
 #include "axonn/core/names.hpp"
 #include "axonn/network/network_model.hpp"
 #include "axonn/perfmodel/time/step_model.hpp"
+#include "axonn/terms/attention_rows.hpp"
 #include "axonn/terms/overlap_portions.hpp"
 
 namespace axonn {
@@ -52,8 +53,9 @@ struct SearchOptions {
   int64_t min_tensor = 1, max_tensor = std::numeric_limits<int64_t>::max();  // bounds of x * y * z
   std::vector<Precision> precisions = {Precision::bf16};
   Checkpointing checkpointing = Checkpointing::automatic;
-  int64_t micro_batch = 0;  // sequences; 0: tries every divisor of a rank's share up to 1024
-  bool multi_level = true;  // mode exact: collectives may run level by level
+  AttentionRows attention_rows = AttentionRows::off;  // automatic: the better of on and off
+  int64_t micro_batch = 0;                            // sequences; 0: tries every divisor of a rank's share up to 1024
+  bool multi_level = true;                            // mode exact: collectives may run level by level
   bool sequence_norms = false, divided_gradients = false;  // as in StepSettings; this trainer does not
   bool block_messages = false;                             // the same: a block's weights move in one message
   int64_t moment_bytes = 0, logits_chunks = 1;             // as in MemoryOptions; this trainer does not
@@ -81,6 +83,7 @@ struct PlannedLayout {
   int64_t micro_batch = 1;  // sequences
   int64_t micro_batches = 1;
   Recomputation recompute = Recomputation::none;
+  bool attention_rows = false;                           // divided
   int prefetch = kPrefetch, outstanding = kOutstanding;  // unfinished gathers and reduce-scatters
   double cached = 0;                                     // share of the gathered weights that stay in memory
   MemoryPrediction memory;                               // without the cache

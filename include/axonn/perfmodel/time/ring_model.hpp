@@ -133,6 +133,12 @@ bool splits_a_group(const LayerWork& norm, const GridShape& shape);
 ExchangeSeconds context_exchange(const LayerWork& layer, const GridShape& shape, const AxisLink& link, double units,
                                  double element_bytes, const ContextSplit& context);
 
+// Attention whose rows of queries are divided over the tensor axis that does not split its heads:
+// outputs are gathered in forward, in two messages; in backward the gradients of queries are, and
+// those of keys and values are summed. 0 for other layers. `units` as in layer_buffers().
+ExchangeSeconds rows_exchange(const LayerWork& layer, const GridShape& shape, const AxisLinks& links, double units,
+                              double element_bytes);
+
 // How often each collective runs in a step.
 enum class Coefficients : uint8_t {
   paper,  // once for each product of the blocks
