@@ -50,6 +50,7 @@ class Verify(GptTest):
         ended = self.gpt("verify", *steps, "--learning-rate-schedule", "linear")
         self.assertEqual(ended.status, 1, ended.text)
         self.assertTrue(ended.out.endswith("\nNOT equal\n"), ended.out)
+
     def test_ranks_divide_the_rows_of_attention(self):
         for flags in (["--grid", "1x2x1x1"], ["--grid", "2x2x1x1", "--window", "3"]):
             self.assert_equal(self.gpt("verify", *flags, *SMALL, "--attention-rows", "on"), "tcp")
