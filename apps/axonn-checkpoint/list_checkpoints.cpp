@@ -41,9 +41,9 @@ std::vector<fs::path> checkpoints_of(const fs::path& path) {
 }
 
 // "", or why the run in whose directory it lies does not go on from it.
-std::string place_in_history(const fs::path& directory) {
+std::string place_in_history(const axonn::CheckpointReader& checkpoint) {
   try {
-    axonn::check_of_history(directory);
+    axonn::check_of_history(checkpoint.directory(), checkpoint.state());
     return "";
   } catch (const axonn::UserError& error) {
     return ", and not of this run: " + error.sentence();
@@ -83,7 +83,7 @@ int list_checkpoints(const CheckpointOptions& options) {
           axonn::check_checkpoint(directory);
           state = "whole";
         }
-        state += place_in_history(directory);
+        state += place_in_history(checkpoint);
       } catch (const axonn::UserError& error) {
         state = "broken: " + error.sentence();
         ++broken;

@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "axonn/checkpoint/checkpoint.hpp"
 #include "axonn/core/error.hpp"
 #include "checkpoint/manifest/manifest.hpp"
 #include "checkpoint/step_names.hpp"
@@ -60,11 +61,11 @@ class Starts {
     if (state.start.empty() || found == last_step_.end() || state.step <= found->second) return std::nullopt;
     return found->second;
   }
+  bool may_have_saved(const CheckpointState& state) const { return lists(state) && !left_at(state); }
   bool may_have_saved(const fs::path& step_directory) const {
     if (last_step_.empty()) return true;
     try {
-      const CheckpointState state = read_manifest(step_directory).state;
-      return lists(state) && !left_at(state);
+      return may_have_saved(read_manifest(step_directory).state);
     } catch (const UserError&) {  // whoever reads it says so
       return true;
     }
@@ -165,8 +166,11 @@ std::vector<CheckpointStep> history_in(const fs::path& run_directory) {
   return steps;
 }
 
-void check_of_history(const fs::path& step_directory) {
-  const CheckpointState state = read_manifest(step_directory).state;
+bool is_of_history(const fs::path& run_directory, const CheckpointState& state) {
+  return Starts(run_directory).may_have_saved(state);
+}
+
+void check_of_history(const fs::path& step_directory, const CheckpointState& state) {
   const fs::path run = folder_of(step_directory);
   const std::string name = step_directory.string(), branch = "--out DIR begins a run of its own from it";
   const std::string listed = (run / "starts.jsonl").string();

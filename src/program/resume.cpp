@@ -37,10 +37,20 @@ std::string checkpoints_of_rank_0(Communicator& everyone, const std::string& out
   std::string lines;
   all_ranks_or_none(everyone, [&] {
     if (everyone.rank() != 0) return;
-    for (const CheckpointStep& step : history_in(out)) lines = step.directory.string() + "\n" + lines;
+    for (const CheckpointStep& step : checkpoints_in(out)) lines = step.directory.string() + "\n" + lines;
     if (const auto from = branched_from(out)) lines = from->string() + "\n";
   });
   return broadcast_text(everyone, lines, 0);
+}
+
+// Whether the run in `out` goes on from this one of its checkpoints, as rank 0 sees it; or has none
+// of its own, and this is the one that it branched off from.
+bool goes_on_from(Communicator& everyone, const CheckpointReader& reader, const std::string& out) {
+  std::string other;
+  all_ranks_or_none(everyone, [&] {
+    if (everyone.rank() == 0 && !branched_from(out) && !is_of_history(out, reader.state())) other = "another history's";
+  });
+  return broadcast_text(everyone, other, 0).empty();
 }
 
 }  // namespace
@@ -106,6 +116,7 @@ std::optional<CheckpointReader> newest_whole_checkpoint(Communicator& everyone, 
   for (std::string step; std::getline(lines, step);) {
     try {
       CheckpointReader reader(everyone, step, /*names_older=*/false);
+      if (!goes_on_from(everyone, reader, out)) continue;
       all_ranks_or_none(everyone, [&] { reader.verify_share(everyone.rank(), everyone.size()); });
       return reader;
     } catch (const UserError& error) {
@@ -123,7 +134,7 @@ void check_out(const std::string& out_directory, const std::optional<CheckpointR
   AXONN_CHECK(!out.empty(), "program.resume", "--out must name a directory");
   if (!fs::exists(out)) return;
   AXONN_CHECK(fs::is_directory(out), "program.resume", "--out ", out.string(), " is not a directory");
-  if (resumed && lies_in(*resumed, out)) return check_of_history(resumed->directory());
+  if (resumed && lies_in(*resumed, out)) return check_of_history(resumed->directory(), resumed->state());
   const auto steps = checkpoints_in(out);
   const std::string other = "; nothing is overwritten: --out DIR begins another";
   AXONN_CHECK(steps.empty(), "program.resume", out.string(), " already holds a run, newest checkpoint ",

@@ -11,6 +11,8 @@
 // has an id, a line of starts.jsonl, and every checkpoint names the start that saved it.
 namespace axonn {
 
+struct CheckpointState;
+
 // The finished checkpoints in a run's directory, in ascending order, without those that a start is
 // just leaving, see leave_after().
 struct CheckpointStep {
@@ -25,9 +27,13 @@ std::vector<CheckpointStep> checkpoints_in(const std::filesystem::path& run_dire
 // ones, count, and all do without a starts.jsonl.
 std::vector<CheckpointStep> history_in(const std::filesystem::path& run_directory);
 
-// UserError if the checkpoint cannot be the newest one of the run that it lies in: it is another
-// history's, it is one that a start is leaving, or its name tells another step than its manifest.
-void check_of_history(const std::filesystem::path& step_directory);
+// Whether one of checkpoints_in() with this state is of this history, for those who have read it.
+bool is_of_history(const std::filesystem::path& run_directory, const CheckpointState& state);
+
+// UserError if the checkpoint, whose state is given, cannot be the newest one of the run that it
+// lies in: it is another history's, it is one that a start is leaving, or its name tells another
+// step than its state.
+void check_of_history(const std::filesystem::path& step_directory, const CheckpointState& state);
 
 // The checkpoint that a run without any of its own branched off from, as its starts.jsonl says.
 std::optional<std::filesystem::path> branched_from(const std::filesystem::path& run_directory);

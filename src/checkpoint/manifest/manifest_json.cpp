@@ -1,6 +1,5 @@
 // manifest.json as text. Its head is the same in all formats.
-#include <algorithm>
-#include <array>
+#include <exception>
 #include <string_view>
 #include <utility>
 
@@ -8,11 +7,12 @@
 
 #include "axonn/checkpoint/broken_checkpoint.hpp"
 #include "axonn/core/error.hpp"
-#include "axonn/core/json/json_depth.hpp"
 #include "axonn/core/version.hpp"
 #include "checkpoint/manifest/manifest.hpp"
 #include "checkpoint/manifest/manifest_checks.hpp"
+#include "checkpoint/manifest/manifest_tree.hpp"
 #include "checkpoint/manifest/old_formats.hpp"
+#include "checkpoint/manifest/part_json.hpp"
 #include "checkpoint/manifest/tensor_json.hpp"
 #include "checkpoint/shards/held_range.hpp"
 #include "core/files.hpp"
@@ -26,50 +26,13 @@ constexpr const char* kWhere = "checkpoint.manifest";
 
 constexpr std::string_view kChecksumKey = ",\n\"manifest_xxh64\": \"";
 
-Json part_json(const Manifest::Part& part) {
-  return {part.file,
-          part.at.x,
-          part.at.y,
-          part.at.z,
-          part.at.data,
-          part.replicated.to_string(),
-          part.header.begin,
-          part.header.end,
-          part.data.begin,
-          part.data.end,
-          disk::hex(part.xxh64),
-          part.places};
-}
-
-AxisSet axis_set(const std::string& text) {
-  AxisSet set;
-  for (const Axis axis : kAxes)
-    for (size_t from = 0; from <= text.size();) {
-      const size_t end = std::min(text.find('+', from), text.size());
-      if (std::string_view(text).substr(from, end - from) == to_string(axis)) set = set | axis;
-      from = end + 1;
-    }
-  AXONN_CHECK(set.to_string() == text, kWhere, "'", text, "' is no set of axes");
-  return set;
-}
-
-Manifest::Part part_of(const Json& item) {
-  AXONN_CHECK(item.size() == 12, kWhere, "a part of ", item.size(), " members");
-  const auto number = [&](size_t i) { return item.at(i).get<int64_t>(); };
-  return {.file = item.at(0).get<size_t>(),
-          .at = {item.at(1).get<int>(), item.at(2).get<int>(), item.at(3).get<int>(), item.at(4).get<int>()},
-          .replicated = axis_set(item.at(5).get<std::string>()),
-          .header = {number(6), number(7)},
-          .data = {number(8), number(9)},
-          .xxh64 = hash_of_hex(item.at(10).get<std::string>()),
-          .places = item.at(11).get<size_t>()};
-}
-
-void read_parts(const Json& json, Manifest& manifest) {
+void read_parts(const Json& json, ManifestParts&& parts, Manifest& manifest) {
   manifest.places = json.at("places").get<std::vector<std::vector<int64_t>>>();
   for (const Json& item : json.at("files"))
     manifest.files.push_back({plain_file_name(item.at("name").get<std::string>()), item.at("bytes").get<int64_t>()});
-  for (const Json& item : json.at("parts")) manifest.parts.push_back(part_of(item));
+  AXONN_CHECK(json.at("parts").is_array(), kWhere, "its parts are no list; copy it again");
+  if (parts.fault) std::rethrow_exception(parts.fault);
+  manifest.parts = std::move(parts.list);
 }
 
 bool lies_in(Range range, int64_t bytes) { return 0 <= range.begin && range.begin <= range.end && range.end <= bytes; }
@@ -196,7 +159,7 @@ std::string Manifest::to_json() const {
   json["files"] = Json::array();
   for (const auto& file : files) json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}});
   json["parts"] = Json::array();
-  for (const auto& part : parts) json["parts"].push_back(part_json(part));
+  for (const auto& part : parts) json["parts"].push_back(part_to_json(part));
   std::string text = "{";
   for (const auto& [key, value] : json.items())
     text += (text.size() == 1 ? "\n" : ",\n") + Json(key).dump() + ": " + value.dump();
@@ -205,8 +168,8 @@ std::string Manifest::to_json() const {
 
 Manifest Manifest::from_json(const std::string& text, const fs::path& path) {
   return with_path(path, [&] {
-    AXONN_CHECK(is_shallow_json(text), kWhere, "it nests deeper than ", kMostJsonDepth, " levels; copy it again");
-    const Json json = Json::parse(text);
+    ManifestParts parts;
+    const Json json = manifest_tree(text, parts);
     Manifest manifest;
     manifest.format = format_of(json);
     check_text(text);
@@ -214,7 +177,7 @@ Manifest Manifest::from_json(const std::string& text, const fs::path& path) {
     manifest.state = state_of(json);
     for (const Json& item : json.at("tensors")) manifest.tensors.push_back(tensor_from_json(item));
     if (manifest.has_rule())
-      read_parts(json, manifest);
+      read_parts(json, std::move(parts), manifest);
     else
       read_old_files(json, manifest);
     check_consistent(manifest);
