@@ -70,6 +70,7 @@ constexpr std::array kTable = {
     Variable{"PMI_LOCAL_RANK", "set by PALS", "PMI_RANK", "as MPI_LOCALRANKID"},
     Variable{"PALS_RANKID", "set by PALS", "not under PALS",
              "as PMI_RANK, on systems of Cray (mpiexec, srun --mpi=cray_shasta)"},
+    Variable{"PALS_LOCAL_RANKID", "set by PALS", "unknown", "as MPI_LOCALRANKID, where MPI started this process"},
     Variable{"PMIX_RANK", "set by srun --mpi=pmix", "not under PMIx",
              "this process's rank; it tells that MPI started this process"},
     Variable{"NCCL_HOSTID", "any text", "the host's own",

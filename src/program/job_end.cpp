@@ -15,6 +15,7 @@
 #include <c10/util/Exception.h>
 
 #include "axonn/transport/launch.hpp"
+#include "axonn/core/error.hpp"
 #include "axonn/core/sentence.hpp"
 
 namespace axonn {
@@ -24,6 +25,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kOthersMayCome = 2s;
 constexpr auto kRankZeroSpeaksFirst = 3s;
+constexpr auto kHostsSpeakNext = 1s;
 constexpr unsigned kLastWaitSeconds = 5;
 
 // LibTorch's messages continue for pages after the first line.
@@ -51,12 +53,22 @@ void print(const std::string& program, const std::string& text, int rank) {
   std::fprintf(stderr, "%s%s: %s\n", who.c_str(), program.c_str(), text.c_str());
 }
 
+bool another_rank_tells(const std::exception& error, MetBy met) {
+  if (met == MetBy::all) return true;
+  return dynamic_cast<const UserError*>(&error) != nullptr && !launched_first_of_host();
+}
+
 }  // namespace
 
-int end_before_start(const std::string& program, const std::exception& error, bool verbose) {
-  // Under a launcher, rank 0's exit status ends the job before another rank prints.
-  if (launched_rank() > 0) std::this_thread::sleep_for(kRankZeroSpeaksFirst);
-  print(program, text_of(error, verbose), launched_rank());
+int end_before_start(const std::string& program, const std::exception& error, bool verbose, MetBy met) {
+  const int rank = launched_rank();
+  const bool silent = rank > 0 && another_rank_tells(error, met);
+  // A launcher may end the job at the first rank's exit status, before those that have to tell it.
+  if (rank > 0) std::this_thread::sleep_for(kRankZeroSpeaksFirst);
+  if (silent)
+    std::this_thread::sleep_for(kHostsSpeakNext);
+  else
+    print(program, text_of(error, verbose), rank);
   return 2;
 }
 

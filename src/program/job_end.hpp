@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <string>
@@ -10,8 +11,17 @@ namespace axonn {
 
 // Ends a job after an error, with one sentence from rank 0, "gpt: ...".
 
-// Before there is an Environment. Returns the exit status.
-int end_before_start(const std::string& program, const std::exception& error, bool verbose);
+// The ranks that have met an error before there is an Environment.
+enum class MetBy : uint8_t {
+  all,  // every rank, in the same command line: rank 0 tells it
+  some  // ranks of some hosts, or one: see below
+};
+
+// Before there is an Environment, so ranks cannot ask each other. Rank 0 tells its error at once.
+// The others wait first: where it ends the job, the launcher ends them too. Else the first rank of
+// each host tells a UserError, which the others there have met in the same files and variables. All
+// other errors are told by each rank. Returns the exit status.
+int end_before_start(const std::string& program, const std::exception& error, bool verbose, MetBy met);
 
 // After the job, if its output could not be written. Returns the exit status.
 int end_without_output(const std::string& program, const std::exception& error, bool verbose);

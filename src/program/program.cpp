@@ -72,16 +72,20 @@ std::optional<int> start_ranks(int ranks, const Restarts& restarts, char** argum
   return run_local_job(ranks, arguments, restarts);
 }
 
-// Called before the job starts. Returns an exit status if the process has nothing more to do.
-std::optional<int> prepare(const Program& program, CommandLine& line, std::span<char*> arguments) {
-  if (const auto text = parse(program, line, arguments)) {
-    if (launched_rank() == 0) std::printf("%s", text->c_str());
-    return 0;
-  }
-  if (line.environment_table) {
+// These two are called before the job starts, and return an exit status if the process has nothing
+// more to do.
+std::optional<int> read_command_line(const Program& program, CommandLine& line, std::span<char*> arguments) {
+  const std::optional<std::string> text = parse(program, line, arguments);
+  if (!text && !line.environment_table) return std::nullopt;
+  if (launched_rank() > 0) return 0;
+  if (text)
+    std::printf("%s", text->c_str());
+  else
     print_environment_table();
-    return 0;
-  }
+  return 0;
+}
+
+std::optional<int> prepare(CommandLine& line, std::span<char*> arguments) {
   check_environment();
   keep_freed_memory();
   line.command->set_verbose(line.verbose);
@@ -94,10 +98,14 @@ std::optional<int> prepare(const Program& program, CommandLine& line, std::span<
 }
 
 int run_job(Program& program, CommandLine& line, int argc, char** argv) {
+  const std::span<char*> arguments(argv, static_cast<size_t>(argc));
+  MetBy met = MetBy::all;
   try {
-    if (const auto status = prepare(program, line, {argv, static_cast<size_t>(argc)})) return *status;
+    if (const auto status = read_command_line(program, line, arguments)) return *status;
+    met = MetBy::some;
+    if (const auto status = prepare(line, arguments)) return *status;
   } catch (const std::exception& error) {
-    return end_before_start(program.name, error, line.verbose);
+    return end_before_start(program.name, error, line.verbose, met);
   }
   try {
     Environment environment;
@@ -112,7 +120,7 @@ int run_job(Program& program, CommandLine& line, int argc, char** argv) {
       return end.after(error);
     }
   } catch (const std::exception& error) {
-    return end_before_start(program.name, error, line.verbose);
+    return end_before_start(program.name, error, line.verbose, MetBy::some);
   }
 }
 

@@ -3,9 +3,14 @@ import os
 import unittest
 
 from gpt_runs import GptTest, TRAINING
-from program_runs import needs_mpi
+from program_runs import needs_mpi, refusal_seconds
 
 HUGE = "9223372036854775807"
+
+
+def on_two_hosts(rank):
+    """As a launcher starts 4 ranks on 2 hosts, which ends no rank when another one has ended."""
+    return {"RANK": str(rank), "WORLD_SIZE": "4", "LOCAL_RANK": str(rank % 2)}
 
 
 class CommandLine(GptTest):
@@ -24,6 +29,26 @@ class CommandLine(GptTest):
     @needs_mpi
     def test_every_rank_met_it_and_one_says_so(self):
         self.refuse_train("--hiden", "16", words=["did you mean '--hidden'?"], ranks=4)
+
+    def test_rank_0_alone_says_it_where_the_launcher_ends_nobody(self):
+        self.refuse_train("--hiden", "16", words=["did you mean '--hidden'?"], ranks=4, launcher=on_two_hosts)
+
+    def test_what_a_host_lacks_its_first_rank_says(self):
+        def training(rank):
+            return ["train", "--data", str(self.text), "--out", "run", *TRAINING, "--config", f"of-{rank // 2}.toml"]
+
+        ended = self.run_program(training, ranks=4, launcher=on_two_hosts, seconds=refusal_seconds())
+        self.assertEqual(ended.status, 2, ended.text)
+        said = [line for line in ended.err.splitlines() if "gpt: " in line]
+        self.assertEqual(len(said), 2, ended.text)
+        for begin, file in (("gpt: ", "of-0.toml"), ("[rank 2] gpt: ", "of-1.toml")):
+            self.assertTrue(any(line.startswith(begin) and file in line for line in said), ended.text)
+
+    def test_texts_are_printed_once(self):
+        for flag in ("--version", "--help-env"):
+            ended = self.run_program(flag, ranks=2, launcher=on_two_hosts)
+            alone = self.run_program(flag)
+            self.assertEqual((ended.status, ended.out), (0, alone.out), ended.text)
 
     def test_unknown_names_of_values(self):
         self.refuse_train("--model", "gpt-tny", words=["gpt-tny", "'gpt-tiny'"])

@@ -32,16 +32,12 @@ class Mpich(GptTest):
                     prefix=lambda rank: [OPEN_MPIRUN, "-n", "4"],
                     words=["the launcher started 4 processes", "MPICH", "finds a job of one", "AXONN_TRANSPORT=tcp"])
 
-    # Hydra does not end the other ranks, so each says it.
-    def test_an_mpi_for_one_thread_is_refused(self):
-        ended = self.gpt("train", "--data", self.text.name, "--out", "run", *TRAINING, "--grid", "2x1x1x1", ranks=2,
-                         environment={"LD_PRELOAD": os.environ["AXONN_NO_THREADS"]})
+    # Hydra does not end the other ranks: they end by themselves, without a word.
+    def test_an_mpi_for_one_thread_is_refused_once(self):
+        ended = self.refuse("train", "--data", self.text.name, "--out", "run", *TRAINING, "--grid", "2x1x1x1", ranks=2,
+                            environment={"LD_PRELOAD": os.environ["AXONN_NO_THREADS"]},
+                            words=["MPICH", "lets no thread other than main call it", "AXONN_TRANSPORT=tcp"])
         self.assertEqual(ended.status, 2, ended.text)
-        for begin in ("gpt: ", "[rank 1] gpt: "):
-            line = next(line for line in ended.err.splitlines() if line.startswith(begin))
-            for word in ("MPICH", "lets no thread other than main call it", "AXONN_TRANSPORT=tcp"):
-                self.assertIn(word, line)
-        self.assertFalse((self.directory / "run").exists())
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 // How ranks over TCP learn of their job and of each other.
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -63,6 +65,18 @@ TEST(Launch, TellsWhoStartedThisProcess) {
   expect_place(Launcher::ranks, 1, 3);
 }
 
+TEST(Launch, TellsTheFirstRankOfAHost) {
+  EXPECT_TRUE(launched_first_of_host()) << "without a launcher";
+  const Variables tcp{{"AXONN_TRANSPORT", "tcp"}};
+  const Variables ranks{{"RANK", "5"}, {"WORLD_SIZE", "8"}};
+  EXPECT_TRUE(launched_first_of_host()) << "the launcher does not tell";
+  for (const char* local_rank : {"0", "1"}) {
+    const Variables local{{"LOCAL_RANK", local_rank}};
+    EXPECT_EQ(launched_first_of_host(), *local_rank == '0');
+    EXPECT_EQ(launched_place()->local_rank, *local_rank - '0');
+  }
+}
+
 // srun starts Hydra's and mpirun's daemons, and what they start inherits Slurm's variables.
 TEST(Launch, TheInnerLauncherCounts) {
   const Variables tcp{{"AXONN_TRANSPORT", "tcp"}};
@@ -86,7 +100,7 @@ TEST(Launch, TheMpiOfThisBuildDecides) {
   const Launch hydra{{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"PMI_FD", "7"}, {"MPI_LOCALRANKID", "1"}};
   const Launch hydra_port{{"PMI_ID", "3"}, {"PMI_SIZE", "4"}, {"PMI_PORT", "host:1"}};
   const Launch srun_pmi2{{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"SLURM_PROCID", "3"}, {"SLURM_STEP_NUM_TASKS", "4"}};
-  const Launch pals{{"PALS_RANKID", "3"}, {"PALS_APID", "1.0"}, {"PMI_SIZE", "4"}};
+  const Launch pals{{"PALS_RANKID", "3"}, {"PALS_LOCAL_RANKID", "1"}, {"PALS_APID", "1.0"}, {"PMI_SIZE", "4"}};
   const Launch cray_shasta{{"PALS_RANKID", "3"}, {"SLURM_PROCID", "3"}, {"SLURM_STEP_NUM_TASKS", "4"}};
   const std::vector<Launch> open_mpi{mpirun, srun_pmix};
   const std::vector<Launch> mpich{hydra, hydra_port, srun_pmi2, pals, cray_shasta, srun_pmix};
@@ -96,6 +110,10 @@ TEST(Launch, TheMpiOfThisBuildDecides) {
       EXPECT_NE(launched_place()->launcher, Launcher::mpi);
     } else {
       expect_place(Launcher::mpi, 3, 4);
+      const bool tells = std::ranges::any_of(variables, [](const auto& one) {
+        return std::string_view(one.first).find("LOCAL") != std::string_view::npos;
+      });
+      EXPECT_EQ(launched_first_of_host(), !tells);
       const Variables ranks{{"RANK", "1"}, {"WORLD_SIZE", "2"}};
       expect_place(Launcher::mpi, 3, 4);
       const Variables torchrun{{"TORCHELASTIC_RUN_ID", "none"}};

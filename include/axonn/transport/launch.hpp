@@ -19,7 +19,8 @@ enum class Launcher : uint8_t {
 struct LaunchedRank {
   Launcher launcher = Launcher::ranks;
   int rank = 0;
-  int ranks = 0;  // 0: only MPI knows
+  int ranks = 0;                       // 0: only MPI knows
+  std::optional<int> local_rank = {};  // within its host, if the launcher tells
 };
 
 // The launcher of this process; nothing without one. MPI comes first, if AXONN_TRANSPORT is not
@@ -37,6 +38,8 @@ bool launched();
 // This process's rank according to its launcher; 0 without a launcher, or if its variables
 // contradict each other.
 int launched_rank();
+// Whether it is the first rank of its host; also where nothing tells.
+bool launched_first_of_host();
 
 // 128 random bits as hexadecimal digits, for AXONN_SECRET: other users cannot join a job with it.
 std::string make_secret();

@@ -1,8 +1,6 @@
 #include "transport/startup/tcp_launch.hpp"
 
-#include <initializer_list>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "axonn/transport/launch.hpp"
@@ -34,11 +32,11 @@ std::unique_ptr<MeetingPlace> agent_store() {
                                  env::get("TORCHELASTIC_RESTART_COUNT").value_or("0"));
 }
 
-TcpLaunch by_ranks(int rank, int ranks) {
-  TcpLaunch launch{.rank = rank,
-                   .ranks = ranks,
-                   .local_rank = env::get_int("LOCAL_RANK").value_or(rank),
-                   .local_ranks = env::get_int("LOCAL_WORLD_SIZE").value_or(ranks),
+TcpLaunch by_ranks(const LaunchedRank& place) {
+  TcpLaunch launch{.rank = place.rank,
+                   .ranks = place.ranks,
+                   .local_rank = place.local_rank.value_or(place.rank),
+                   .local_ranks = env::get_int("LOCAL_WORLD_SIZE").value_or(place.ranks),
                    .meeting_place = agent_store()};
   if (!launch.meeting_place) launch.meeting_place = named_place();
   if (!launch.meeting_place) launch.meeting_place = meet_at("127.0.0.1", master_port(), secret());
@@ -56,30 +54,24 @@ std::unique_ptr<MeetingPlace> slurm_place(size_t nodes) {
   return meet_at_one_of(std::move(hosts), port, secret());
 }
 
-TcpLaunch by_slurm(int rank, int ranks) {
-  const auto tasks = slurm::tasks_per_node(env::get("SLURM_STEP_TASKS_PER_NODE").value_or(std::to_string(ranks)));
+TcpLaunch by_slurm(const LaunchedRank& place) {
+  const auto tasks = slurm::tasks_per_node(env::get("SLURM_STEP_TASKS_PER_NODE").value_or(std::to_string(place.ranks)));
   const auto node = static_cast<size_t>(env::get_int("SLURM_NODEID").value_or(0));
-  TcpLaunch launch{.rank = rank,
-                   .ranks = ranks,
-                   .local_rank = env::get_int("SLURM_LOCALID").value_or(rank),
-                   .local_ranks = node < tasks.size() ? tasks[node] : ranks,
+  TcpLaunch launch{.rank = place.rank,
+                   .ranks = place.ranks,
+                   .local_rank = place.local_rank.value_or(place.rank),
+                   .local_ranks = node < tasks.size() ? tasks[node] : place.ranks,
                    .meeting_place = named_place()};
   if (!launch.meeting_place) launch.meeting_place = slurm_place(tasks.size());
   return launch;
 }
 
 // A launcher of MPI that says nothing of where processes may meet.
-TcpLaunch by_mpi_launcher(const LaunchedRank& place, const char* name, std::initializer_list<const char*> local_rank,
-                          std::initializer_list<const char*> local_ranks) {
-  const auto first_of = [](std::initializer_list<const char*> names, int otherwise) {
-    for (const char* variable : names)
-      if (const auto value = env::get_int(variable)) return *value;
-    return otherwise;
-  };
+TcpLaunch by_mpi_launcher(const LaunchedRank& place, const char* name, std::optional<int> local_ranks) {
   TcpLaunch launch{.rank = place.rank,
                    .ranks = place.ranks,
-                   .local_rank = first_of(local_rank, place.rank),
-                   .local_ranks = first_of(local_ranks, place.ranks),
+                   .local_rank = place.local_rank.value_or(place.rank),
+                   .local_ranks = local_ranks.value_or(place.ranks),
                    .meeting_place = named_place()};
   AXONN_CHECK(launch.meeting_place, kWhere, "this is process ", place.rank, " of ", place.ranks, " that ", name,
               " started, which does not speak to the MPI of this build; build axonn with the launcher's MPI; or, to go "
@@ -95,18 +87,17 @@ std::optional<TcpLaunch> tcp_launch() {
   if (!place || place->ranks == 1) return std::nullopt;
   switch (place->launcher) {
     case Launcher::slurm:
-      return by_slurm(place->rank, place->ranks);
+      return by_slurm(*place);
     case Launcher::pmi:
-      return by_mpi_launcher(*place, "a launcher with PMI_RANK and PMI_SIZE", {"MPI_LOCALRANKID", "PMI_LOCAL_RANK"},
-                             {"MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"});
+      return by_mpi_launcher(*place, "a launcher with PMI_RANK and PMI_SIZE",
+                             env::get_int(env::get("MPI_LOCALNRANKS") ? "MPI_LOCALNRANKS" : "PMI_LOCAL_SIZE"));
     case Launcher::open_mpi:
-      return by_mpi_launcher(*place, "Open MPI's mpirun", {"OMPI_COMM_WORLD_LOCAL_RANK"},
-                             {"OMPI_COMM_WORLD_LOCAL_SIZE"});
+      return by_mpi_launcher(*place, "Open MPI's mpirun", env::get_int("OMPI_COMM_WORLD_LOCAL_SIZE"));
     case Launcher::ranks:
     case Launcher::mpi:
       break;
   }
-  return by_ranks(place->rank, place->ranks);
+  return by_ranks(*place);
 }
 
 }  // namespace axonn
