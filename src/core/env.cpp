@@ -73,6 +73,8 @@ constexpr std::array kTable = {
     Variable{"PALS_LOCAL_RANKID", "set by PALS", "unknown", "as MPI_LOCALRANKID, where MPI started this process"},
     Variable{"PMIX_RANK", "set by srun --mpi=pmix", "not under PMIx",
              "this process's rank; it tells that MPI started this process"},
+    Variable{"AXONN_NCCL_RANKS_PER_ROOT", "ranks", "128",
+             "ranks of a group that one of them brings together when NCCL starts (2.23 and newer)"},
     Variable{"NCCL_HOSTID", "any text", "the host's own",
              "ranks with different ones may share a GPU, for a test (--device cuda)"},
 };

@@ -14,27 +14,20 @@
 
 namespace axonn {
 
-void check_nccl(ncclResult_t result, const char* call, ncclComm_t comm) {
-  if (result == ncclSuccess) return;
-  const char* const detail = ncclGetLastError(comm);
-  throw BackendError("comm.nccl", detail::concatenate(call, ": ", ncclGetErrorString(result),
-                                                      detail != nullptr ? "; " : "", detail != nullptr ? detail : ""));
-}
-
 namespace {
 
 using Made = std::pair<ncclResult_t, ncclComm_t>;
 
 // NCCL waits for all members, and nothing ends its wait. So it waits on a thread of its own, which
 // is left behind when the job fails.
-Made join(const Group& group, c10::Device device, const ncclUniqueId& id, const DeviceCalls& calls) {
+Made join(c10::Device device, const NcclStart& start, const DeviceCalls& calls) {
   std::promise<Made> promise;
   std::future<Made> made = promise.get_future();
-  std::thread([promise = std::move(promise), device, id, size = group.size(), index = group.index]() mutable {
+  std::thread([promise = std::move(promise), device, make = start.make]() mutable {
     try {
       const c10::cuda::CUDAGuard guard(device);
       ncclComm_t comm = nullptr;
-      const ncclResult_t result = ncclCommInitRank(&comm, size, id, index);
+      const ncclResult_t result = make(comm);
       promise.set_value({result, comm});
     } catch (...) {
       promise.set_exception(std::current_exception());
@@ -47,13 +40,13 @@ Made join(const Group& group, c10::Device device, const ncclUniqueId& id, const 
 }  // namespace
 
 NcclComm::NcclComm(const Group& group, const std::string& name, uint32_t channel, c10::Device device,
-                   const ncclUniqueId& id, const DeviceCalls& calls)
+                   const NcclStart& start, const DeviceCalls& calls)
     : Queue(group, name, channel), device_(device) {
-  const auto [result, comm] = join(group, device, id, calls);
+  const auto [result, comm] = join(device, start, calls);
   comm_ = comm;
   if (result == ncclSuccess) return;
   const auto call =
-      detail::concatenate("ncclCommInitRank of group '", name, "' (rank ", group.index, " of ", group.size(), ")");
+      detail::concatenate(start.call, " of group '", name, "' (rank ", group.index, " of ", group.size(), ")");
   check_nccl(result, call.c_str(), nullptr);
 }
 

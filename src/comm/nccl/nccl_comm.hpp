@@ -8,12 +8,10 @@
 #include <c10/core/Device.h>
 #include <nccl.h>
 
+#include "comm/nccl/nccl_start.hpp"
 #include "comm/watch/device_calls.hpp"
 
 namespace axonn {
-
-// BackendError with NCCL's own text unless `result` is success. `comm` may be null.
-void check_nccl(ncclResult_t result, const char* call, ncclComm_t comm);
 
 // NCCL launches the calls of `body` as one. The first error; also after it NCCL is told that the
 // group ends, since it would otherwise only collect all later calls of this thread.
@@ -29,7 +27,7 @@ ncclResult_t launched_as_one(Body&& body) {
 // waits for all of them; BackendError when the job of `calls` fails meanwhile.
 class NcclComm final : public DeviceCalls::Queue {
  public:
-  NcclComm(const Group& group, const std::string& name, uint32_t channel, c10::Device device, const ncclUniqueId& id,
+  NcclComm(const Group& group, const std::string& name, uint32_t channel, c10::Device device, const NcclStart& start,
            const DeviceCalls& calls);
   ~NcclComm() override;
 

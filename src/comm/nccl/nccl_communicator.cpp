@@ -4,11 +4,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdlib>
-#include <cstring>
 #include <optional>
 #include <utility>
 
-#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <c10/cuda/CUDAGuard.h>
 
@@ -46,19 +45,6 @@ bool are_equal(std::span<const int64_t> counts) {
   return std::ranges::all_of(counts, [&](int64_t count) { return count == counts.front(); });
 }
 
-// Chosen by the group's first rank.
-ncclUniqueId agree_on_id(Communicator& cpu) {
-  ncclUniqueId id{};
-  const at::Tensor bytes = at::zeros({static_cast<int64_t>(sizeof id)}, at::kByte);
-  if (cpu.rank() == 0) {
-    check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId", nullptr);
-    std::memcpy(bytes.mutable_data_ptr(), &id, sizeof id);
-  }
-  cpu.broadcast(bytes, 0, {.tag = "NCCL start-up"}).wait();
-  std::memcpy(&id, bytes.const_data_ptr(), sizeof id);
-  return id;
-}
-
 class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(const Group& group, const std::string& name, c10::Device device, NcclHost host)
@@ -90,6 +76,8 @@ class NcclCommunicator final : public Communicator {
   void check(const at::Tensor& tensor, const char* where) const;
   void count(int64_t bytes_sent);
   NcclQueue& queue_of(Priority priority);  // the first call of all members makes it
+  NcclStart start() const;
+  bool any_sent_messages() const;  // a member, until now; all call it
 
   struct Call {
     const char* function;    // NCCL's
@@ -125,6 +113,7 @@ class NcclCommunicator final : public Communicator {
   const NcclHost host_;
   const at::Tensor token_;                                      // summed by barriers
   std::array<std::shared_ptr<NcclQueue>, kPriorities> queues_;  // null before the first use
+  bool messages_ = false;                                       // whether this rank has sent or received any
   Counters counters_;
 };
 
@@ -144,10 +133,27 @@ NcclQueue& NcclCommunicator::queue_of(Priority priority) {
   auto& queue = queues_[static_cast<size_t>(priority)];
   if (!queue) {
     const uint32_t channel = kDeviceChannel | host_.channels[static_cast<size_t>(priority)];
-    auto comm = std::make_shared<NcclComm>(group_, name_, channel, device_, agree_on_id(*host_.cpu), *host_.calls);
+    auto comm = std::make_shared<NcclComm>(group_, name_, channel, device_, start(), *host_.calls);
     queue = std::make_shared<NcclQueue>(std::move(comm), host_.calls, name_, device_, priority);
   }
   return *queue;
+}
+
+// All members come here at the same place of the program, so all have the same queues.
+NcclStart NcclCommunicator::start() const {
+  const auto other = std::ranges::find_if(queues_, [](const auto& queue) { return queue != nullptr; });
+  if (other == queues_.end()) return start_by_identity(*host_.cpu);
+  auto split = start_by_split((*other)->comm(), rank());
+  if (!split || any_sent_messages()) return start_by_identity(*host_.cpu);
+  (*other)->finish();
+  return *std::move(split);
+}
+
+// A member would wait for the end of a message whose receiver calls for it only later.
+bool NcclCommunicator::any_sent_messages() const {
+  const at::Tensor any = at::full({1}, messages_ ? 1 : 0, at::kInt);
+  host_.cpu->all_reduce(any, ReduceOp::max, {.tag = "NCCL start-up"}).wait();
+  return *any.const_data_ptr<int>() != 0;
 }
 
 Request NcclCommunicator::all_reduce(const at::Tensor& data, ReduceOp op, const CollectiveOptions& options) {
@@ -224,6 +230,7 @@ Request NcclCommunicator::send(const at::Tensor& data, int peer, const Collectiv
   check(data, "comm.send");
   check_peer(peer, size(), rank(), "comm.send");
   count(static_cast<int64_t>(data.nbytes()));
+  messages_ = true;
   return queue_of(options.priority).send(data, peer, options);
 }
 
@@ -231,6 +238,7 @@ Request NcclCommunicator::receive(const at::Tensor& data, int peer, const Collec
   check(data, "comm.receive");
   check_peer(peer, size(), rank(), "comm.receive");
   count(0);
+  messages_ = true;
   return queue_of(options.priority).receive(data, peer, options);
 }
 

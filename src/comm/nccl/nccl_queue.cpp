@@ -202,6 +202,14 @@ void NcclQueue::launch_messages() {
   if (!messages_.empty()) launch({}, 0);
 }
 
+void NcclQueue::finish() {
+  launch_messages();
+  const c10::cuda::CUDAGuard guard(device_);
+  const cudaError_t ended = cudaStreamSynchronize(stream());
+  check_running();
+  check(ended == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError, "cudaStreamSynchronize");
+}
+
 void NcclQueue::launch(const at::Tensor& received, int peer) {
   const c10::cuda::CUDAGuard guard(device_);
   const std::vector<Message> messages = std::exchange(messages_, {});

@@ -52,6 +52,9 @@ class NcclQueue : public std::enable_shared_from_this<NcclQueue> {
   Request receive(const at::Tensor& data, int peer, const CollectiveOptions& options);
   void launch_messages();
 
+  // Returns when nothing is under way. BackendError after an error of NCCL or of the job.
+  void finish();
+
  private:
   struct Message {
     at::Tensor data;

@@ -1,7 +1,13 @@
 // NCCL: nothing moves. Every call is written down, so that the ranks' calls can be compared.
+// $DRY_GPU_NCCL is the library's version, as NCCL writes it; otherwise that of its headers.
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
 
 #include <unistd.h>
 
@@ -15,16 +21,43 @@ namespace {
 
 struct Communicator {
   int number, rank, size;
+  std::string id;
+  int splits = 0;
+  cudaStream_t stream = nullptr;  // the newest work's
 };
 
 thread_local int open_groups = 0;
 
+// Communicators, by the function that made them.
+struct Made {
+  std::mutex mutex;
+  std::map<std::string, int, std::less<>> by;
+};
+Made& all_made() {
+  static auto* const the = new Made;
+  return *the;
+}
+
 Communicator& communicator_of(ncclComm_t comm) { return *reinterpret_cast<Communicator*>(comm); }
+
+ncclResult_t make(ncclComm_t* comm, const char* function, const std::string& id, int rank, int size) {
+  static std::atomic<int> made = 0;
+  if (fails(function)) return ncclInvalidUsage;
+  if (hangs(function))  // a member never comes
+    for (;;) pause();
+  auto* const communicator = new Communicator{.number = made++, .rank = rank, .size = size, .id = id};
+  *comm = reinterpret_cast<ncclComm_t>(communicator);
+  write("communicator", join(communicator->number, id, rank, size, function));
+  const std::lock_guard lock(all_made().mutex);
+  ++all_made().by[function];
+  return ncclSuccess;
+}
 
 // `what` holds all that must be equal on every member.
 ncclResult_t call(const char* name, const std::string& what, ncclComm_t comm, cudaStream_t stream) {
   if (fails(name)) return ncclUnhandledCudaError;
   write("nccl", join(name, what, communicator_of(comm).number, number_of(stream)));
+  communicator_of(comm).stream = stream;
   if (hangs(name)) hang(stream, communicator_of(comm).number);
   return work(stream) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
@@ -41,7 +74,7 @@ std::string with(ncclRedOp_t op) { return " op " + std::to_string(op); }
 using namespace dry;
 
 DRY_EXPORT ncclResult_t ncclGetVersion(int* version) {
-  *version = NCCL_VERSION_CODE;
+  *version = static_cast<int>(number("DRY_GPU_NCCL", NCCL_VERSION_CODE));
   return ncclSuccess;
 }
 DRY_EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
@@ -51,14 +84,28 @@ DRY_EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   return ncclSuccess;
 }
 DRY_EXPORT ncclResult_t ncclCommInitRank(ncclComm_t* comm, int size, ncclUniqueId id, int rank) {
-  static std::atomic<int> made = 0;
-  if (fails("ncclCommInitRank")) return ncclInvalidUsage;
-  if (hangs("ncclCommInitRank"))  // a member never comes
-    for (;;) pause();
-  auto* const communicator = new Communicator{made++, rank, size};
-  *comm = reinterpret_cast<ncclComm_t>(communicator);
-  write("communicator", join(communicator->number, id.internal, rank, size));
-  return ncclSuccess;
+  return make(comm, "ncclCommInitRank", id.internal, rank, size);
+}
+// Each identity is of another process or call.
+DRY_EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int size, int rank, int count, ncclUniqueId* ids,
+                                                 ncclConfig_t*) {
+  std::set<std::string> names;
+  for (int i = 0; i < count; ++i) names.insert(ids[i].internal);
+  if (count > size || std::ssize(names) != count || names.contains("")) return ncclInvalidArgument;
+  return make(comm, ("ncclCommInitRankScalable " + std::to_string(count)).c_str(), ids[0].internal, rank, size);
+}
+// All members of a communicator, on which nothing is under way, make another one.
+DRY_EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made, ncclConfig_t*) {
+  Communicator& parent = communicator_of(comm);
+  const bool idle = parent.stream == nullptr || cudaStreamQuery(parent.stream) == cudaSuccess;
+  if (color != 0 || key != parent.rank || !idle) return ncclInvalidUsage;
+  return make(made, "ncclCommSplit", parent.id + "/" + std::to_string(parent.splits++), parent.rank, parent.size);
+}
+// For tests: how many communicators a function has made in this process.
+DRY_EXPORT int dry_communicators_by(const char* function) {
+  const std::lock_guard lock(all_made().mutex);
+  const auto found = all_made().by.find(std::string_view(function));
+  return found == all_made().by.end() ? 0 : found->second;
 }
 DRY_EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   write("communicator-end", join(communicator_of(comm).number, "destroyed"));
