@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <ctime>
 #include <deque>
 #include <memory>
 #include <numeric>
-#include <thread>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "comm/watch/hang_enquiry.hpp"
@@ -74,7 +76,8 @@ class Job {
     for (const int rank : all_) {
       transports_.push_back(std::make_unique<PostTransport>(rank, boxes_));
       enquiries_.push_back(std::make_unique<HangEnquiry>(
-          *transports_.back(), recorder_, [this, rank] { return state_of(rank, rank != all_.back(), runs_); }, 60s));
+          *transports_.back(), recorder_, [this, rank] { return state_of(rank, rank != all_.back(), runs_); }, 60s,
+          HangEnquiry::Answer(), [this] { return now_; }));
     }
   }
 
@@ -82,16 +85,17 @@ class Job {
     std::vector<std::optional<std::string>> errors(all_.size());
     for (const int rank : all_)
       if (rank != all_.back()) enquiries_[static_cast<size_t>(rank)]->begin("rank 0 is silent");
-    const auto end = HangEnquiry::Clock::now() + 60s;
-    for (bool left = true; left && HangEnquiry::Clock::now() < end; std::this_thread::sleep_for(1ms)) {
-      left = false;
-      for (size_t i = 0; i < errors.size(); ++i) {
-        if (!errors[i]) errors[i] = enquiries_[i]->poll();
-        left |= !errors[i];
-      }
+    const auto end = now_ + 60s;
+    for (bool left = true; left && now_ < end; now_ += 10ms) {
+      const std::clock_t before = std::clock();
+      left = !poll(0, errors);
+      clocks_of_rank_0_ += std::clock() - before;
+      for (size_t i = 1; i < errors.size(); ++i) left |= !poll(i, errors);
     }
     return errors;
   }
+
+  double cpu_seconds_of_rank_0() const { return static_cast<double>(clocks_of_rank_0_) / CLOCKS_PER_SEC; }
 
   Sent sent_by(int rank) const { return transports_[static_cast<size_t>(rank)]->sent; }
   Sent most() const {
@@ -100,6 +104,14 @@ class Job {
   }
 
  private:
+  // Whether the rank has ended.
+  bool poll(size_t rank, std::vector<std::optional<std::string>>& errors) {
+    if (!errors[rank]) errors[rank] = enquiries_[rank]->poll();
+    return errors[rank].has_value();
+  }
+
+  HangEnquiry::Clock::time_point now_;  // theirs: a round of all ranks takes no longer than in a job
+  std::clock_t clocks_of_rank_0_ = 0;
   const FlightRecorder recorder_;
   std::vector<std::deque<Post>> boxes_;  // by receiver
   std::vector<int> all_;
@@ -116,6 +128,7 @@ ReportLetters report_letters(int ranks) {
   return {.rank_0 = job.sent_by(0),
           .most = job.most(),
           .headline = errors.front().value_or("none"),
+          .cpu_seconds_of_rank_0 = job.cpu_seconds_of_rank_0(),
           .alike = std::ranges::all_of(errors, [&](const auto& error) { return error && error == errors.front(); })};
 }
 

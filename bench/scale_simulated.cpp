@@ -25,7 +25,6 @@ namespace {
 constexpr uint32_t kLeastTagLimit = 32767;  // that MPI's standard promises
 constexpr int64_t kSharedBytes = 56;        // that a step of the trainer shares among all ranks
 
-constexpr int kMostTogether = 16384;       // ranks whose letters one thread passes on in time
 constexpr int64_t kMostLetters = 30;       // a rank's, about a hang
 constexpr int64_t kCollectivesOfSave = 6;  // each small
 constexpr int64_t kMostCalls = 2;          // any rank's but rank 0's, in a save and in a resume
@@ -130,12 +129,11 @@ void print(const char* what, const Sent& sent) {
 
 // Whether every rank has the same error, and none wrote to many.
 bool check_report(int ranks) {
-  const int together = std::min(ranks, kMostTogether);
-  const ReportLetters letters = report_letters(together);
-  std::printf("report of a hang of %d ranks, all %s the same error:\n", together,
-              letters.alike ? "have" : "DO NOT have");
+  const ReportLetters letters = report_letters(ranks);
+  std::printf("report of a hang of %d ranks, all %s the same error:\n", ranks, letters.alike ? "have" : "DO NOT have");
   print("rank 0", letters.rank_0);
   print("the rank that sends most", letters.most);
+  std::printf("  %-44s %8.2f s of CPU\n", "rank 0 reads the answers and reports", letters.cpu_seconds_of_rank_0);
   return letters.alike && letters.most.messages <= kMostLetters;
 }
 

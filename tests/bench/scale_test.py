@@ -1,4 +1,5 @@
-"""The counts of `scale --simulate` for 4096 and 16384 ranks. AXONN_BIN is the folder of the built programs."""
+"""The counts of `scale --simulate` for 4096 and 16384 ranks, every night also for 65536. AXONN_BIN is the folder of
+the built programs."""
 import functools
 import math
 import os
@@ -8,6 +9,8 @@ import subprocess
 import unittest
 
 GRIDS = {4096: "8x4x32x4", 16384: "8x4x128x4"}
+if os.environ.get("AXONN_TEST_NIGHTLY"):
+    GRIDS[65536] = "8x4x512x4"
 MOST_LETTERS, COLLECTIVES_OF_SAVE, COLLECTIVES_OF_RESUME, MOST_CALLS, MOST_MB = 30, 6, 8, 2, 200
 CALLS_PER_FILE, OTHER_CALLS = 3, 40  # rank 0 looks at the new files and at the old ones, and removes these
 CHUNK = 1 << 16  # bytes of a manifest in a message on the ring

@@ -38,7 +38,7 @@ void HangEnquiry::begin(const std::string& own) {
 
 void HangEnquiry::start() {
   if (began_) return;
-  began_ = Clock::now();
+  began_ = now_();
   if (rank_ == 0) ask_below("another rank waits in vain");
 }
 
@@ -46,7 +46,7 @@ std::optional<std::string> HangEnquiry::poll() {
   letters_.poll();
   if (!began_) return std::nullopt;
   if (verdict_) return may_end() ? verdict_ : std::nullopt;
-  const auto waited = Clock::now() - *began_;
+  const auto waited = now_() - *began_;
   if (asked_) {
     answer();
   } else if (!own_.empty() && waited > kRankZeroAsksFirst) {
@@ -76,7 +76,7 @@ void HangEnquiry::take(int from, HangLetter letter) {
   } else if (letter.kind == HangLetter::Kind::ask) {
     start();
     if (!asked_) ask_below("rank 0 asked: a rank waits in vain");
-    askers_.push_back({.rank = from, .last = Clock::now()});
+    askers_.push_back({.rank = from, .last = now_()});
   } else if (letter.kind == HangLetter::Kind::answer) {
     for (HangState& state : letter.states) add(std::move(state));
   } else if (letter.kind == HangLetter::Kind::verdict) {
@@ -94,7 +94,7 @@ void HangEnquiry::raise_alarm() {
 }
 
 void HangEnquiry::ask_below(const std::string& why) {
-  asked_ = Clock::now();
+  asked_ = now_();
   if (!file_) write_flight_file(own_.empty() ? why : own_);
   letters_.send_down({.kind = HangLetter::Kind::ask});
 }
@@ -112,16 +112,16 @@ void HangEnquiry::end_job(const std::string& error) {
 }
 
 void HangEnquiry::take_verdict(const std::string& verdict) {
-  if (!began_) began_ = Clock::now();
+  if (!began_) began_ = now_();
   if (!file_) write_flight_file(verdict);
   if (rank_ == 0) log::error(verdict);
   verdict_ = verdict;
-  concluded_ = Clock::now();
+  concluded_ = now_();
   reported_ = true;
 }
 
 bool HangEnquiry::may_end() const {
-  const auto waited = Clock::now() - concluded_;
+  const auto waited = now_() - concluded_;
   return waited > kReading * tree_levels(ranks_) && (letters_.settled() || waited > kDelivery);
 }
 
@@ -156,7 +156,7 @@ void HangEnquiry::add(HangState state) {
 bool HangEnquiry::all_have_answered() const { return static_cast<int>(states_.size()) == ranks_below(rank_, ranks_); }
 
 void HangEnquiry::answer() {
-  const auto now = Clock::now();
+  const auto now = now_();
   if (!known_.contains(rank_) && (written() || now - *asked_ > kWriting)) add(describe_());
   for (Asker& asker : askers_) {
     if (asker.sent == states_.size() || (!all_have_answered() && now - asker.last < kCollecting)) continue;
@@ -172,7 +172,7 @@ void HangEnquiry::conclude() {
       directory_.empty() ? "" : "\n  all that the ranks remember: " + (directory_ / "rank-*.jsonl").string();
   log::error(report.headline, report.details, files);
   reported_ = true;
-  concluded_ = Clock::now();
+  concluded_ = now_();
   verdict_ = report.headline;
   letters_.send_down({.kind = HangLetter::Kind::verdict, .verdict = report.headline});
 }

@@ -37,15 +37,19 @@ class HangEnquiry {
   // Takes the probes of other ranks.
   using Answer = std::function<void(WaitProbe probe)>;
 
+  // Another clock for ranks that share a thread, and come to their letters in turns.
+  using Now = TreeLetters::Now;
+
   HangEnquiry(Transport& transport, const FlightRecorder& recorder, Describe describe, std::chrono::seconds limit,
-              Answer answer = {})
+              Answer answer = {}, Now now = Clock::now)
       : rank_(transport.rank()),
         ranks_(transport.ranks()),
         recorder_(recorder),
         describe_(std::move(describe)),
         answer_(std::move(answer)),
         limit_(limit),
-        letters_(transport, [this](int from, HangLetter letter) { take(from, std::move(letter)); }) {}
+        now_(std::move(now)),
+        letters_(transport, [this](int from, HangLetter letter) { take(from, std::move(letter)); }, now_) {}
 
   // The place of the flight file; without a directory there is none.
   void set_directory(std::filesystem::path directory) { directory_ = std::move(directory); }
@@ -98,6 +102,7 @@ class HangEnquiry {
   const Describe describe_;
   const Answer answer_;
   const std::chrono::seconds limit_;
+  const Now now_;
   std::filesystem::path directory_;
   TreeLetters letters_;
 

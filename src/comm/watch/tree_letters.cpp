@@ -41,7 +41,7 @@ void TreeLetters::pass(int rank, const HangLetter& letter) {
   if (silent_.contains(rank))
     go_around(rank, letter);
   else
-    unheard_.push_back({.rank = rank, .letter = letter, .since = Clock::now()});
+    unheard_.push_back({.rank = rank, .letter = letter, .since = now_()});
 }
 
 void TreeLetters::go_around(int rank, const HangLetter& letter) {
@@ -61,7 +61,7 @@ void TreeLetters::heard_by(int rank) {
 void TreeLetters::poll() {
   read();
   std::erase_if(sent_, [this](const Sent& sent) { return transport_.test(sent.ticket); });
-  while (!unheard_.empty() && Clock::now() - unheard_.front().since > kHeard) {
+  while (!unheard_.empty() && now_() - unheard_.front().since > kHeard) {
     const Unheard late = std::move(unheard_.front());
     unheard_.pop_front();
     silent_.insert(late.rank);

@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "transport/transport.hpp"
@@ -22,11 +23,13 @@ namespace axonn {
 class TreeLetters {
  public:
   using Clock = std::chrono::steady_clock;
+  using Now = std::function<Clock::time_point()>;
   using Take = std::function<void(int from, HangLetter letter)>;
   static constexpr std::chrono::milliseconds kHeard{300};
 
   // `take` gets every letter but acknowledgements, and may send.
-  TreeLetters(Transport& transport, Take take) : transport_(transport), take_(std::move(take)) {}
+  TreeLetters(Transport& transport, Take take, Now now)
+      : transport_(transport), take_(std::move(take)), now_(std::move(now)) {}
 
   void send(int rank, const HangLetter& letter);
   void send_up(const HangLetter& letter);  // to the parent; from rank 0 to nobody
@@ -61,6 +64,7 @@ class TreeLetters {
 
   Transport& transport_;
   const Take take_;
+  const Now now_;
   std::vector<Sent> sent_;
   std::vector<Arriving> arriving_;
   std::deque<Unheard> unheard_;  // the oldest first
