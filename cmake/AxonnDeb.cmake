@@ -36,10 +36,30 @@ training runs. They need no GPU, LibTorch or MPI.
 The package also holds the planner's libraries and headers, for CMake's
 find_package(axonn COMPONENTS perfmodel).")
 
-# Debian 12 has no LibTorch. Installed programs look for it where the build found it, so this must
-# be a place that other machines can have, too: not a checkout, a home or a temporary folder.
+# Debian 12 has no LibTorch. A folder below /opt or /usr is one that other machines can have, too.
+# From anywhere else, such as .deps of a checkout, the package takes LibTorch's libraries along, so
+# that it runs where it is installed: 470 MB, and nothing to be put there by hand. With CUDA they
+# would be ten times as much.
 set(AXONN_DEB_PROBLEM)
+set(AXONN_DEB_HOLDS_LIBTORCH OFF)
+set(axonn_from "")
 if(AXONN_WITH_TORCH AND AXONN_LIBTORCH_FOLDER MATCHES "^/(opt|usr)/")
+  set(axonn_from "The programs load LibTorch ${AXONN_LIBTORCH_VERSION} from
+${AXONN_LIBTORCH_FOLDER}
+which no package of Debian 12 holds: it must be put there by hand.")
+  configure_file(${PROJECT_SOURCE_DIR}/packaging/deb/postinst.in ${PROJECT_BINARY_DIR}/deb/postinst @ONLY)
+  set(CPACK_DEBIAN_TRAINER_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/deb/postinst)
+elseif(AXONN_WITH_TORCH AND NOT AXONN_WITH_CUDA)
+  set(AXONN_DEB_HOLDS_LIBTORCH ON)
+  set(axonn_from "The programs have the libraries of LibTorch ${AXONN_LIBTORCH_VERSION} in this package, since
+no package of Debian 12 holds them. Who builds programs of their own names a
+LibTorch ${AXONN_LIBTORCH_VERSION} with its headers in AXONN_LIBTORCH.")
+elseif(AXONN_WITH_TORCH)
+  string(CONCAT AXONN_DEB_PROBLEM "no package axonn-trainer: its programs would look for LibTorch with CUDA in "
+    "${AXONN_LIBTORCH_FOLDER}, which other machines do not have; copy LibTorch to a folder below /opt and "
+    "configure again with -DAXONN_LIBTORCH=THAT_FOLDER")
+endif()
+if(axonn_from)
   list(APPEND CPACK_COMPONENTS_ALL trainer)
   set(CPACK_DEBIAN_TRAINER_PACKAGE_NAME axonn-trainer)
   set(CPACK_DEBIAN_TRAINER_PACKAGE_DEPENDS "axonn-planner (= ${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE})")
@@ -51,24 +71,19 @@ if(AXONN_WITH_TORCH AND AXONN_LIBTORCH_FOLDER MATCHES "^/(opt|usr)/")
 gpt and unet train models for text and images over many processes, with tensor
 parallelism in two dimensions, sharded weights and replicas.
 
-The programs load LibTorch ${AXONN_LIBTORCH_VERSION} from
-${AXONN_LIBTORCH_FOLDER}
-which no package of Debian 12 holds: it must be put there by hand.
+${axonn_from}
 
 The package also holds the libraries and headers, for CMake's
 find_package(axonn).")
-  configure_file(${PROJECT_SOURCE_DIR}/packaging/deb/postinst.in ${PROJECT_BINARY_DIR}/deb/postinst @ONLY)
-  set(CPACK_DEBIAN_TRAINER_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/deb/postinst)
-elseif(AXONN_WITH_TORCH)
-  string(CONCAT AXONN_DEB_PROBLEM "no package axonn-trainer: its programs would look for LibTorch in "
-    "${AXONN_LIBTORCH_FOLDER}, which other machines do not have; copy LibTorch to a folder below /opt and "
-    "configure again with -DAXONN_LIBTORCH=THAT_FOLDER")
 endif()
 
 # Files that only Debian packages have, and the refusals.
 set(CPACK_PROJECT_CONFIG_FILE ${PROJECT_BINARY_DIR}/deb/check.cmake)
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_BINARY_DIR}/deb/documents.cmake)
-foreach(script check documents)
+if(AXONN_DEB_HOLDS_LIBTORCH)
+  list(APPEND CPACK_PRE_BUILD_SCRIPTS ${PROJECT_BINARY_DIR}/deb/libtorch.cmake)
+endif()
+foreach(script check documents libtorch)
   configure_file(${PROJECT_SOURCE_DIR}/packaging/deb/${script}.cmake.in ${PROJECT_BINARY_DIR}/deb/${script}.cmake @ONLY)
 endforeach()
 include(CPack)
