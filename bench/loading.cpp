@@ -1,6 +1,7 @@
 // The time in which all ranks load a directory of Hugging Face's, beside one process that reads its
 // files as cat does. They take turns; both read from the page cache after the first time.
 #include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -10,8 +11,11 @@
 #include <CLI/CLI.hpp>
 
 #include <axonn/axonn.hpp>
+#include <axonn/comm/all_ranks_or_none.hpp>
+#include <axonn/core/sentence.hpp>
 #include <axonn/grid/grid_shape.hpp>
 #include <axonn/model/hugging_face/model_directory.hpp>
+#include <axonn/transport/launch.hpp>
 
 #include "medians.hpp"
 
@@ -32,7 +36,8 @@ int64_t read_weights(const fs::path& directory) {
 
 void measure(axonn::Environment& environment, const std::string& path, const axonn::GridShape& grid, int repetitions) {
   axonn::Context context(environment, grid);
-  std::optional<axonn::ModelDirectory> directory(path);
+  std::optional<axonn::ModelDirectory> directory;
+  axonn::all_ranks_or_none(environment.world(), [&] { directory.emplace(path); });
   axonn::Decoder model(context, {.shape = directory->config().shape});
   const auto parameters = context.materialize(model, {.is_loaded = [](const std::string&) { return true; }});
   int64_t bytes = 0;
@@ -59,6 +64,12 @@ int main(int argc, char** argv) {
   app.add_option("--grid", grid, "X x Y x Z x data")->capture_default_str();
   app.add_option("--repetitions", repetitions, "turns")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
-  axonn::Environment environment;
-  measure(environment, directory, axonn::parse_grid_shape(grid), repetitions);
+  try {
+    axonn::Environment environment;
+    measure(environment, directory, axonn::parse_grid_shape(grid), repetitions);
+    return 0;
+  } catch (const std::exception& error) {  // the same on all ranks
+    if (axonn::launched_rank() == 0) std::fprintf(stderr, "loading: %s\n", axonn::sentence_of(error).c_str());
+    return 1;
+  }
 }

@@ -192,7 +192,9 @@ Parameters Context::materialize(torch::nn::Module& network, const MaterializeOpt
     return Parameters(std::move(some), grid(), rank(), arena_types(), options().device, {how.seed, how.is_loaded},
                       planned() ? nullptr : kept_scheduler(), trained);
   };
-  if (!how.is_trained || !how.trains) return make(named, how.trains);
+  AXONN_CHECK(how.trains || !how.is_trained, "layers.materialize",
+              "is_trained names what is trained, and with trains = false nothing is; leave one of them out");
+  if (!how.is_trained) return make(named, how.trains);
   std::erase_if(named, [&](const auto& each) {
     if (how.is_trained(each.first)) return false;
     frozen.push_back(each);

@@ -84,6 +84,9 @@ TEST(FrozenParameters, GetNoGradientsAndLieByThemselves) {
   Linear other(context, {.in = kIn, .out = 19});
   EXPECT_USER_ERROR(context.materialize(*other, {.is_trained = [](const std::string&) { return false; }}),
                     "every parameter is frozen; train at least one of them, such as 'weight'");
+  EXPECT_USER_ERROR(
+      context.materialize(*other, {.is_trained = [](const std::string&) { return true; }, .trains = false}),
+      "with trains = false nothing is");
   EXPECT_USER_ERROR(Linear(context, {.in = kIn, .out = 19, .pad_output = true, .low_rank = kLowRank}),
                     "nor be that of a layer with padding");
 }

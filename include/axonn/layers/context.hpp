@@ -116,7 +116,7 @@ class Context {
     // These begin as zeros, which takes no time: their values are loaded next. No function: none.
     std::function<bool(const std::string& name)> is_loaded;
     // False: for a network that only computes. Nothing requires gradients, and there is no memory
-    // for them.
+    // for them. UserError with `is_trained`.
     bool trains = true;
   };
   Parameters materialize(torch::nn::Module& network, const MaterializeOptions& options);
