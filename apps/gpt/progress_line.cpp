@@ -4,19 +4,11 @@
 
 #include <unistd.h>
 
-#include <axonn/core/env.hpp>
+#include <axonn/core/standard_streams.hpp>
 #include <axonn/core/text.hpp>
 
-namespace {
-
-bool redraws() {
-  const auto wanted = axonn::env::get("AXONN_PROGRESS");
-  return wanted ? *wanted == "bar" : ::isatty(STDERR_FILENO) == 1;
-}
-
-}  // namespace
-
-ProgressLine::ProgressLine(bool wanted) : shown_(wanted && redraws()) {}
+// A wrong variable is an error of every rank, also of those that show no line.
+ProgressLine::ProgressLine(bool wanted) : shown_(axonn::redraws_lines(STDERR_FILENO) && wanted) {}
 
 ProgressLine::~ProgressLine() {
   if (shown_) std::fputs("\r\x1b[K", stderr);

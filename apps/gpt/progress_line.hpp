@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-// A line on standard error that is redrawn if that is a terminal, or as AXONN_PROGRESS says.
+// A line on standard error, if that is a terminal that redraws lines, or as AXONN_PROGRESS says.
 class ProgressLine {
  public:
   explicit ProgressLine(bool wanted = true);

@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
 
 namespace axonn {
@@ -29,6 +30,14 @@ bool output_failed() {
   if (flags < 0 || (flags & O_NONBLOCK) == 0) return true;
   pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
   return ::poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLNVAL)) != 0;
+}
+
+bool redraws_lines(int descriptor) {
+  const auto wanted = env::get("AXONN_PROGRESS");
+  if (!wanted) return ::isatty(descriptor) == 1 && env::get("TERM") != "dumb";
+  AXONN_CHECK(*wanted == "bar" || *wanted == "lines", "core.standard_streams",
+              "AXONN_PROGRESS must be bar or lines, got '", *wanted, "'");
+  return *wanted == "bar";
 }
 
 void finish_output() {

@@ -1,6 +1,7 @@
 #include "axonn/core/text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -87,6 +88,16 @@ std::string duration_text(double seconds) {
   else
     std::snprintf(buffer, sizeof buffer, "%ld:%02ld", static_cast<long>(total / 60), static_cast<long>(total % 60));
   return buffer;
+}
+
+std::string clock_text(std::time_t when, std::time_t now) {
+  std::tm then{}, today{};
+  localtime_r(&when, &then);
+  localtime_r(&now, &today);
+  const bool same_day = then.tm_year == today.tm_year && then.tm_yday == today.tm_yday;
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), same_day ? "%H:%M" : "%d %b %H:%M", &then);
+  return text.data();
 }
 
 int64_t parse_count(std::string_view text, std::string_view what, Suffixes suffixes) {

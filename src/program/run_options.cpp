@@ -207,7 +207,8 @@ void bind_cadence(OptionTable& table, TrainConfig& train) {
             {.least = 0, .suffixes = Suffixes::binary});
   table.add("train", "keep", train.keep, "number of newest checkpoints to keep");
   table.add("train", "check_replicas", train.check_replicas, "steps between comparisons of all replicas; 0: never");
-  table.add("train", "log_every", train.log_every, "steps between progress lines when the output is not a terminal");
+  table.add("train", "log_every", train.log_every,
+            "steps between progress lines when the output is not a terminal; 0: a line every 5 seconds");
   table.for_experts({"train.save_last", "train.save_async", "train.save_files", "train.save_memory",
                      "train.check_replicas", "train.log_every"});
 }

@@ -5,16 +5,16 @@
 #include <string>
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <ATen/ops/scalar_tensor.h>
 
 #include "axonn/checkpoint/history.hpp"
 #include "axonn/comm/all_ranks_or_none.hpp"
-#include "axonn/core/env.hpp"
-#include "axonn/core/error.hpp"
 #include "axonn/core/json/json_numbers.hpp"
 #include "axonn/core/log.hpp"
 #include "axonn/core/sentence.hpp"
+#include "axonn/core/standard_streams.hpp"
 #include "axonn/train/report/gemm_peak.hpp"
 #include "train/head_line.hpp"
 #include "train/report/device_memory.hpp"
@@ -38,14 +38,12 @@ std::filesystem::path metrics_path(const TrainConfig& config) {
 // mpirun gives each rank a terminal as standard output, even when mpirun's own output goes to a
 // file. AXONN_PROGRESS then gives the right mode.
 Progress::Options progress_options(const TrainConfig& config, int64_t first_step) {
-  auto options = Progress::for_descriptor(1, config.steps, first_step, config.log_every);
-  options.most_seconds = config.minutes * 60;
-  if (const auto wanted = env::get("AXONN_PROGRESS")) {
-    AXONN_CHECK(*wanted == "bar" || *wanted == "lines", "train.progress", "AXONN_PROGRESS must be bar or lines, got '",
-                *wanted, "'");
-    options.terminal = *wanted == "bar";
-  }
-  return options;
+  return {.steps = config.steps,
+          .first_step = first_step,
+          .log_every = config.log_every,
+          .most_seconds = config.minutes * 60,
+          .terminal = redraws_lines(STDOUT_FILENO),
+          .descriptor = STDOUT_FILENO};
 }
 
 // One line for status.json.
@@ -87,6 +85,7 @@ void RunReport::open_files(const Beginning& beginning, const std::string& enviro
               left->string(), ", a run of its own; remove it if nobody needs it");
   metrics_file_.emplace(metrics_path(config_), first_step > 0 ? std::optional(first_step) : std::nullopt);
   if (config_.tensorboard) tensorboard_.emplace(config_.out, first_step);
+  least_ = metrics_file_->kept();
   progress_.emplace(std::cout, progress_options(config_, first_step));
   status_.emplace(config_.out);
   status_->running(first_step);
@@ -129,10 +128,12 @@ void RunReport::tell(const StepMetrics& metrics) {
   }
   if (!lead()) return;
   write(metrics);
+  least_.add(metrics.loss, metrics.validation_loss);
   status_->running(metrics.step);
   progress_->update({.step = metrics.step,
                      .loss = metrics.loss,
                      .validation_loss = validation_loss_,
+                     .best_loss = least_.best(),
                      .bits_per_byte = bits_per_byte_,
                      .tokens_per_second = metrics.tokens_per_second,
                      .terms = network_.task.words().short_terms,
@@ -164,6 +165,7 @@ void RunReport::go_back(int64_t step) {
     if (!lead()) return;
     metrics_file_.emplace(metrics_path(config_), step);
     if (tensorboard_) tensorboard_->go_back(step);
+    least_ = metrics_file_->kept();
   });
 }
 

@@ -9,6 +9,7 @@
 #include "axonn/train/batch_plan.hpp"
 #include "axonn/train/train_config.hpp"
 #include "axonn/train/trained_run.hpp"
+#include "train/report/least_losses.hpp"
 #include "train/report/metrics.hpp"
 #include "train/report/progress.hpp"
 #include "train/report/prometheus_file.hpp"
@@ -68,6 +69,7 @@ class RunReport {
   double loss_ = 0;
   std::optional<double> validation_loss_;      // the newest one
   std::optional<double> bits_per_byte_;        // the same loss
+  LeastLosses least_;                          // losses of metrics.jsonl; only on rank 0
   std::optional<RunStatus> status_;            // only on rank 0
   std::optional<MetricsWriter> metrics_file_;  // only on rank 0
   std::optional<TensorBoard> tensorboard_;     // only on rank 0, if it is wanted

@@ -1,6 +1,7 @@
 #include "axonn/core/text.hpp"
 
 #include <array>
+#include <cstdlib>
 
 #include <gtest/gtest.h>
 
@@ -69,6 +70,16 @@ TEST(DurationText, IsAClock) {
   EXPECT_EQ(duration_text(9), "0:09");
   EXPECT_EQ(duration_text(59.6), "1:00");
   EXPECT_EQ(duration_text(-3), "0:00");
+}
+
+TEST(ClockText, HasADayOnlyIfItIsAnotherOne) {
+  setenv("TZ", "UTC", 1);
+  tzset();
+  constexpr std::time_t kNow = 1'796'220'300;  // 2026-12-02 14:05
+  EXPECT_EQ(clock_text(kNow, kNow), "14:05");
+  EXPECT_EQ(clock_text(kNow + 9 * 3600, kNow), "23:05");
+  EXPECT_EQ(clock_text(kNow + 10 * 3600, kNow), "03 Dec 00:05");
+  EXPECT_EQ(clock_text(kNow + 365 * 86400, kNow), "02 Dec 14:05");
 }
 
 TEST(ParseCount, TakesPowersOf1024) {

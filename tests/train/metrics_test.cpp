@@ -92,6 +92,36 @@ TEST(Metrics, ResumingCutsOffLaterStepsAndAHalfWrittenLine) {
   EXPECT_EQ(steps_in(path), (std::vector<int64_t>{1, 2}));
 }
 
+TEST(Metrics, AResumedRunKnowsTheLeastLossesOfItsLines) {
+  Scratch scratch;
+  const auto path = scratch / "metrics.jsonl";
+  {
+    MetricsWriter writer(path);
+    EXPECT_EQ(writer.kept().best(), std::nullopt);
+    writer.write({.step = 1, .loss = 4, .validation_loss = 3.5});
+    writer.write({.step = 2, .loss = std::nan("")});
+    writer.write({.step = 3, .loss = 2, .validation_loss = 2.5});
+    writer.write({.step = 4, .loss = 3, .validation_loss = 3});
+    writer.write({.step = 5, .loss = 1, .validation_loss = 1.5});
+  }
+  const LeastLosses kept = MetricsWriter(path, /*resumed=*/4).kept();
+  EXPECT_EQ(kept.loss, 2);
+  EXPECT_EQ(kept.validation_loss, 2.5);
+  EXPECT_EQ(kept.best(), 2.5);
+}
+
+TEST(LeastLosses, TheBestOneIsHeldOutAsSoonAsThereIsOne) {
+  LeastLosses least;
+  least.add(std::nan(""), std::nullopt);
+  EXPECT_EQ(least.best(), std::nullopt);
+  least.add(2, std::nullopt);
+  least.add(3, std::nullopt);
+  EXPECT_EQ(least.best(), 2);
+  least.add(1, 2.5);
+  least.add(1, 2.75);
+  EXPECT_EQ(least.best(), 2.5);
+}
+
 TEST(Metrics, ANewRunDoesNotOverwriteAnother) {
   Scratch scratch;
   write_steps(scratch / "metrics.jsonl", 1, 2);

@@ -15,6 +15,11 @@ void outlive_closed_pipes();
 // is only slow, loses a part and has not failed.
 bool output_failed();
 
+// Whether progress on this stream (STDOUT_FILENO, STDERR_FILENO) is one line that is redrawn: as
+// AXONN_PROGRESS says, else if the stream is a terminal that can do it (TERM is not dumb).
+// UserError for another value of AXONN_PROGRESS.
+bool redraws_lines(int descriptor);
+
 // The last thing in main(), if the program has done its work. Writes what is buffered. UserError if
 // a part of the standard output could not be written, now or before: a full disk, for example.
 void finish_output();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +21,9 @@ std::string bytes_text(double bytes);
 
 // 112.4 -> "1:52"; 3700 -> "1:01:40".
 std::string duration_text(double seconds);
+
+// The clock at `when`, in local time: "14:05", or "02 Dec 14:05" if that is not the day of `now`.
+std::string clock_text(std::time_t when, std::time_t now);
 
 // The meaning of k, M and G: powers of 1000, or powers of 1024 for bytes and tokens.
 enum class Suffixes : uint8_t { decimal, binary };

@@ -35,7 +35,7 @@ struct TrainConfig {
   int64_t save_memory = 0;       // bytes of copies for it, per rank, from 1 MiB; 0: half of the host's free memory
   int64_t keep = 2;              // number of newest checkpoints to keep
   int64_t check_replicas = 0;    // steps between comparisons of all replicas; 0: never
-  int64_t log_every = 10;        // steps
+  int64_t log_every = 0;         // steps between progress lines in a file; 0: a line every 5 seconds
   bool verbose = false;          // the first lines also say how products and updates run
   std::string out = "runs/train";
   bool tensorboard = true;   // writes event files in `out`/tb

@@ -15,22 +15,37 @@ namespace {
 
 namespace fs = std::filesystem;
 
+struct KeptLines {
+  std::string text;
+  LeastLosses least;
+};
+
+std::optional<double> number_in(const nlohmann::json& record, const char* key) {
+  const auto found = record.find(key);
+  return found != record.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
+}
+
 // The lines up to and including `step`. A line that is not a record of a step was half written.
-std::string lines_up_to(const std::string& text, int64_t step) {
+KeptLines lines_up_to(const std::string& text, int64_t step) {
   std::istringstream in(text);
-  std::string kept;
+  KeptLines kept;
   for (std::string line; std::getline(in, line);) {
     const auto record = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     const bool is_record = record.is_object() && record.contains("step") && record["step"].is_number_integer();
-    if (is_record && record["step"].get<int64_t>() <= step) kept += line + "\n";
+    if (!is_record || record["step"].get<int64_t>() > step) continue;
+    kept.text += line + "\n";
+    kept.least.add(number_in(record, "loss"), number_in(record, "validation_loss"));
   }
   return kept;
 }
 
-void cut_off(const fs::path& path, int64_t step) {
-  const std::string text = disk::read_text(path), kept = lines_up_to(text, step);
-  if (kept == text && fs::hard_link_count(path) == 1) return;  // a copy by hard links gets a file of its own
-  disk::replace_synced(path, kept);
+LeastLosses cut_off(const fs::path& path, int64_t step) {
+  const std::string text = disk::read_text(path);
+  KeptLines kept = lines_up_to(text, step);
+  if (kept.text == text && fs::hard_link_count(path) == 1)
+    return kept.least;  // a copy by hard links gets a file of its own
+  disk::replace_synced(path, kept.text);
+  return kept.least;
 }
 
 }  // namespace
@@ -92,7 +107,7 @@ MetricsWriter::MetricsWriter(fs::path path, std::optional<int64_t> resumed_step)
   const bool holds_lines = fs::exists(path_) && fs::file_size(path_) > 0;
   AXONN_CHECK(!holds_lines || resumed_step, "train.metrics", path_.string(),
               " holds the metrics of another run and is not overwritten; choose another directory, or resume that run");
-  if (holds_lines) cut_off(path_, *resumed_step);
+  if (holds_lines) kept_ = cut_off(path_, *resumed_step);
   out_.open(path_, std::ios::app | std::ios::binary);
   AXONN_CHECK(out_, "train.metrics", "cannot write ", path_.string(), ": ", reason_and_cure(errno));
 }

@@ -10,6 +10,7 @@
 
 #include "axonn/overlap/step/traffic.hpp"
 #include "axonn/terms/forward_schedule.hpp"
+#include "train/report/least_losses.hpp"
 
 namespace axonn {
 
@@ -65,9 +66,12 @@ class MetricsWriter {
   // resumed run first removes the lines of later steps and a half-written line.
   explicit MetricsWriter(std::filesystem::path path, std::optional<int64_t> resumed_step = {});
   void write(const std::string& line);  // to_json(); BackendError when the system cannot write
+  // Of the lines that were there before the first write().
+  const LeastLosses& kept() const { return kept_; }
 
  private:
   std::filesystem::path path_;
+  LeastLosses kept_;
   std::ofstream out_;
 };
 
