@@ -4,7 +4,8 @@ paper's Figure 8), and measures its final loss.
 
     bench/loss_curves.py grids --data TEXT [--steps 500] [--grids 1x1x1x1 2x1x1x1 ...]
         runs every grid with the same seed and prints the maximum relative difference between its
-        losses and those of the first grid
+        losses and those of the first grid; with --keep bench/results/losses.json it also writes all
+        losses, from which scripts/pictures.py draws README's image: name four grids then
     bench/loss_curves.py learn --data TEXT [--steps 2000] [--seeds 1 2 3]
         characters, 4 layers, hidden 128, batch 16 x 64: prints the final validation loss of every
         seed and their mean
@@ -52,17 +53,28 @@ def run(args, name, grid, model, *extra):
     return [json.loads(line) for line in open(out / "metrics.jsonl")]
 
 
+def keep(path, losses, args):
+    """The losses, a line per grid, with the way to make them again."""
+    command = (f"bench/loss_curves.py {args.what} --data {pathlib.Path(args.data).name} --grids {' '.join(losses)} "
+               f"--steps {args.steps} --keep {path}")
+    lines = ",\n".join(f"{json.dumps(grid)}: {[round(loss, 8) for loss in values]}" for grid, values in losses.items())
+    path.write_text(f'{{"command": {json.dumps(command)},\n"losses": {{\n{lines}}}}}\n')
+
+
 def grids(args):
-    reference, worst = None, 0.0
+    reference, worst, kept = None, 0.0, {}
     unet = args.what == "unet-grids"
     for grid in args.grids or (UNET_GRIDS if unet else GRIDS):
         losses = [line["loss"]
                   for line in run(args, f"{args.what}-{grid}", grid, UNET if unet else MODEL, "--validate-every", "0")]
         reference = reference or losses
+        kept[grid] = losses
         difference = max(abs(a - b) / abs(b) for a, b in zip(losses, reference))
         worst = max(worst, difference)
         print(json.dumps({"grid": grid, "steps": len(losses), "first_loss": losses[0], "last_loss": losses[-1],
                           "worst_difference": difference}), flush=True)
+    if args.keep:
+        keep(args.keep, kept, args)
     return worst <= 1e-5
 
 
@@ -89,6 +101,7 @@ def main():
     parser.add_argument("--grids", nargs="+")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--program", help="gpt or unet (default: those of build/release)")
+    parser.add_argument("--keep", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--out", default=TOP / "runs/loss_curves")
     args = parser.parse_args()
     args.steps = args.steps or {"grids": 500, "learn": 2000, "unet-grids": 200, "unet-learn": 200}[args.what]
