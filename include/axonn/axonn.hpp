@@ -20,6 +20,7 @@
 #include "axonn/layers/embedding.hpp"
 #include "axonn/layers/gelu.hpp"
 #include "axonn/layers/blocks/key_value_cache.hpp"
+#include "axonn/layers/layer_operation.hpp"
 #include "axonn/layers/layout.hpp"
 #include "axonn/layers/linear.hpp"
 #include "axonn/layers/loss.hpp"

@@ -29,7 +29,10 @@ class OperationNode : public torch::autograd::Node {
   // Edge `second` is that of the second input.
   OperationNode(std::unique_ptr<Operation> operation, std::shared_ptr<Scheduler> scheduler,
                 std::optional<size_t> second)
-      : operation_(std::move(operation)), scheduler_(std::move(scheduler)), second_(second) {}
+      : operation_(std::move(operation)),
+        stream_(dynamic_cast<StreamOperation*>(operation_.get())),
+        scheduler_(std::move(scheduler)),
+        second_(second) {}
 
   std::string name() const override { return traced_name(*operation_); }
 
@@ -38,9 +41,9 @@ class OperationNode : public torch::autograd::Node {
     const Below below;
     std::optional<Scheduler::InPhase> backward;
     if (scheduler_ != nullptr) backward.emplace(*scheduler_, Phase::backward);
-    if (gradients.size() > 1) operation_->take_stream_gradient(gradients[1]);
+    if (stream_ != nullptr && gradients.size() > 1) stream_->take_stream_gradient(gradients[1]);
     result[0] = operation_->backward(gradients[0], task_should_compute_output(0));
-    if (second_) result[*second_] = operation_->second_gradient(gradients[0]);
+    if (second_) result[*second_] = stream_ != nullptr ? stream_->second_gradient(gradients[0]) : gradients[0];
     return result;
   }
 
@@ -48,6 +51,7 @@ class OperationNode : public torch::autograd::Node {
 
  private:
   std::unique_ptr<Operation> operation_;
+  StreamOperation* stream_;  // the same, if it is one
   std::shared_ptr<Scheduler> scheduler_;
   std::optional<size_t> second_;
 };
@@ -105,6 +109,10 @@ Ran run(std::unique_ptr<Operation> operation, const Tensor& input, ParameterList
 }
 
 }  // namespace
+
+Tensor record(std::unique_ptr<Operation> operation, const Tensor& input, ParameterList parameters) {
+  return record(std::move(operation), input, parameters, {});
+}
 
 Tensor record(std::unique_ptr<Operation> operation, const Tensor& input, ParameterList parameters,
               const SecondInput& second) {

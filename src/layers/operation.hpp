@@ -12,44 +12,33 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/sum.h>
 #include <c10/util/accumulate.h>
-#include <torch/csrc/autograd/saved_variable.h>
 
 #include "axonn/layers/context.hpp"
+#include "axonn/layers/layer_operation.hpp"
 
 namespace axonn {
 
 using at::Tensor;
 
-// One differentiable step of a sharded layer: forward and backward are members of one object, which
-// autograd keeps until backward has run. Gradients of parameters go to the scheduler inside
-// backward(), never through autograd.
-class Operation {
+// A second input. Its gradient is that of the output, where the operation adds it to the result;
+// that of a StreamOperation is its second_gradient().
+struct SecondInput {
+  Tensor tensor;  // undefined: none
+};
+
+// An operation that takes or gives a gradient besides those of input and output.
+class StreamOperation : public Operation {
  public:
-  virtual ~Operation() = default;
-  virtual std::string name() const = 0;  // for traces: "linear h.0.mlp.fc.weight"
-  virtual Tensor forward(const Tensor& input) = 0;
-  // `input_needed`: whether the gradient of `input` is needed; if not, the result may be undefined.
-  virtual Tensor backward(const Tensor& grad_output, bool input_needed) = 0;
-  virtual void release() {}  // drop what forward saved
   // Of record_branch(), before backward(): the gradient of the stream (undefined: none).
   virtual void take_stream_gradient(Tensor) {}
   // After backward(): the gradient of the second input.
   virtual Tensor second_gradient(const Tensor& grad_output) { return grad_output; }
 };
 
-// A second input. Its gradient is second_gradient(): that of the output, where the operation adds
-// it to the result.
-struct SecondInput {
-  Tensor tensor;  // undefined: none
-};
-
-// Runs forward. If autograd is on and `input` or a parameter needs a gradient, it also records the
-// step and counts a use of every parameter that is not frozen. Because of these, backward runs even
-// if the input needs no gradient.
 Tensor record(std::unique_ptr<Operation> operation, const Tensor& input,
-              std::span<const ShardedParameter* const> parameters, const SecondInput& second = {});
+              std::span<const ShardedParameter* const> parameters, const SecondInput& second);
 inline Tensor record(std::unique_ptr<Operation> operation, const Tensor& input,
-                     std::initializer_list<const ShardedParameter*> parameters = {}, const SecondInput& second = {}) {
+                     std::initializer_list<const ShardedParameter*> parameters, const SecondInput& second) {
   return record(std::move(operation), input, std::span(parameters.begin(), parameters.size()), second);
 }
 
@@ -71,22 +60,10 @@ struct Branched {
   Tensor stream, branch;
 };
 
-// As record(), of an operation whose backward adds the gradient of the stream to that of the
+// As record(), of a StreamOperation whose backward adds the gradient of the stream to that of the
 // branch, in the place of autograd. The stream has the input's values.
 Branched record_branch(std::unique_ptr<Operation> operation, const Tensor& input,
                        std::initializer_list<const ShardedParameter*> parameters);
-
-// An input kept for backward. get() throws torch's own error if the tensor was overwritten in
-// place.
-class Saved {
- public:
-  void keep(const Tensor& tensor) { variable_ = torch::autograd::SavedVariable(tensor, /*is_output=*/false); }
-  Tensor get() const { return variable_.unpack(); }
-  void reset() { variable_.reset_data(); }
-
- private:
-  torch::autograd::SavedVariable variable_;
-};
 
 // fp32 in place of bf16 and fp16, which are too narrow for statistics and losses.
 inline at::ScalarType wide_type(const Tensor& tensor) {

@@ -34,6 +34,7 @@ class InstalledLibrary(OutsideProject):
         cls.start_build(EXAMPLE, "ours-first", *HIDDEN, environment={"PYTHONPATH": str(cls.site)})
         cls.start_build(SOURCE / "examples/plain_module", "plain", ours, *HIDDEN)
         cls.start_build(SOURCE / "examples/two_stages", "stages", ours, *HIDDEN)
+        cls.start_build(SOURCE / "examples/own_layer", "own-layer", ours, *HIDDEN)
         cls.start_build(HERE / "saved_layers", "saved-layers", ours, *HIDDEN)
         cls.start_build(SOURCE / "examples/planner", "planner", "-DAXONN_LIBTORCH=/nowhere", *HIDDEN)
         # They compile what the first one compiled: by now the compiler cache has it.
@@ -85,6 +86,18 @@ class InstalledLibrary(OutsideProject):
             self.assertEqual(len(together), 10)
             for a, b in zip(alone, together):
                 self.assertAlmostEqual(a, b, delta=1e-4)
+
+    def test_a_layer_of_the_projects_own_trains_alike_on_every_grid(self):
+        folder, _ = self.built("own-layer")
+        program = folder / "own_layer"
+        alone = losses(run(program))
+        self.assertEqual(len(alone), 5)
+        self.assertLess(alone[-1], alone[0])
+        for ranks, grid in ((2, "2x1x1x1"), (4, "1x1x2x2"), (4, "2x2x1x1")) if MPIRUN else ():
+            together = losses(on_ranks(ranks, program, grid))
+            self.assertEqual(len(together), 5)
+            for a, b in zip(alone, together):
+                self.assertAlmostEqual(a, b, delta=1e-10 * a)
 
     def test_two_stages_train_like_the_whole_network(self):
         folder, _ = self.built("stages")

@@ -13,7 +13,7 @@
 namespace axonn {
 namespace {
 
-class FusedGroupNorm : public Operation {
+class FusedGroupNorm : public StreamOperation {
  public:
   FusedGroupNorm(ShardedParameter weight, ShardedParameter bias, const FusedGroupNormOptions& options,
                  const Tensor& scale_and_shift)

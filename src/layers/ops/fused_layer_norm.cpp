@@ -13,7 +13,7 @@
 namespace axonn {
 namespace {
 
-class FusedLayerNorm : public Operation {
+class FusedLayerNorm : public StreamOperation {
  public:
   FusedLayerNorm(ShardedParameter weight, ShardedParameter bias, double epsilon)
       : weight_(std::move(weight)), bias_(std::move(bias)), epsilon_(epsilon) {}
