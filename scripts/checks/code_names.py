@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Fails if the documents contain a code name that does not exist in the checkout: code_names.py
 [ROOT]. It checks code spans: a path must exist, and an identifier or a flag must occur in the
-sources. It ignores formulas, commands and quoted values."""
+sources. It ignores formulas, commands and quoted values. A fenced block ```cpp of FILE must stand in that
+file, be its lines broken elsewhere."""
 import pathlib
 import re
 import sys
@@ -80,7 +81,18 @@ def unknown(root):
                             yield f"{page.path}:{line}: the sources have no {part} ({text})"
 
 
+def not_in_their_file(root):
+    for page in markdown.pages(root):
+        for block in page.blocks:
+            if block.info[1:2] != ["of"]:
+                continue
+            path = root / block.info[2]
+            if not path.exists() or " ".join(block.text.split()) not in " ".join(path.read_text().split()):
+                yield f"{page.path}:{block.line}: these lines do not stand in {block.info[2]}"
+
+
 if __name__ == "__main__":
-    found = list(unknown(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()))
+    top = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
+    found = [*unknown(top), *not_in_their_file(top)]
     print("\n".join(found) or "every code name of the documents stands in the sources")
     sys.exit(1 if found else 0)
