@@ -98,11 +98,11 @@ TEST(Metrics, AResumedRunKnowsTheLeastLossesOfItsLines) {
   {
     MetricsWriter writer(path);
     EXPECT_EQ(writer.kept().best(), std::nullopt);
-    writer.write({.step = 1, .loss = 4, .validation_loss = 3.5});
-    writer.write({.step = 2, .loss = std::nan("")});
-    writer.write({.step = 3, .loss = 2, .validation_loss = 2.5});
-    writer.write({.step = 4, .loss = 3, .validation_loss = 3});
-    writer.write({.step = 5, .loss = 1, .validation_loss = 1.5});
+    writer.write(StepMetrics{.step = 1, .loss = 4, .validation_loss = 3.5}.to_json());
+    writer.write(StepMetrics{.step = 2, .loss = std::nan("")}.to_json());
+    writer.write(StepMetrics{.step = 3, .loss = 2, .validation_loss = 2.5}.to_json());
+    writer.write(StepMetrics{.step = 4, .loss = 3, .validation_loss = 3}.to_json());
+    writer.write(StepMetrics{.step = 5, .loss = 1, .validation_loss = 1.5}.to_json());
   }
   const LeastLosses kept = MetricsWriter(path, /*resumed=*/4).kept();
   EXPECT_EQ(kept.loss, 2);
