@@ -20,7 +20,7 @@ class NonFiniteLoss(GptTest):
         self.assertEqual(list(losses(self.directory / "run")), [1])
         self.assertEqual([path.name for path in sorted((self.directory / "run").iterdir())],
                          ["config.toml", "environment.json", "metrics.jsonl", "starts.jsonl", "status.json",
-                          "step-000001", "tb"])
+                          "step-000001", "tb", "tokens"])
 
     def test_the_checkpoint_before_it_is_whole(self):
         self.diverge("--save-every", "1")
