@@ -91,7 +91,7 @@ class Outputs(GptTest):
         others = OF_FP16 | OF_GUARD | OF_SPLIT_FEATURES | OF_SEVERAL_RANKS | MEASURED
         alone = {key for key in documented_keys() - others if not key.startswith("communication.")}
         self.assertEqual(flat_keys(lines[-1]), alone)
-        self.assertEqual(alone - flat_keys(lines[0]), {"validation_loss"})
+        self.assertEqual(alone - flat_keys(lines[0]), {"validation_loss", "validation_bits_per_byte"})
 
     def test_why_there_is_no_validation_is_said_once(self):
         for fraction, why in (("0", "--validation-fraction is 0, so no text is held out"),
