@@ -90,7 +90,7 @@ class Terminal(GptTest):
             self.assertEqual([line[:5] for line in ended.out.splitlines() if "left" in line], ["step "] * len(found))
             return [(int(step), float(loss), float(best)) for step, loss, best in found]
 
-        diverging = ("--learning-rate", "10", "--learning-rate-end", "10")
+        diverging = ("--learning-rate", "10", "--learning-rate-end", "10", "--validation-fraction", "0")
         whole = rows("--data", self.text.name, "--out", "run", *TRAINING, *diverging, "--steps", "4")
         self.assertEqual([step for step, _, _ in whole], [1, 2, 3, 4])
         for number, (_, _, best) in enumerate(whole, 1):
