@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -15,17 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include <sched.h>
-
 namespace axonn {
-
-// The cores that this process may use.
-inline int usable_cores() {
-  cpu_set_t allowed;
-  return sched_getaffinity(0, sizeof allowed, &allowed) == 0
-             ? std::max(1, CPU_COUNT(&allowed))
-             : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
 
 // Threads that do what they are given, in its order. Those that have not begun at the end are left.
 class WorkerThreads {

@@ -11,6 +11,7 @@
 #include "axonn/core/utf8.hpp"
 #include "axonn/data/shards/shard_writer.hpp"
 #include "axonn/data/tokenizer/tokenizer.hpp"
+#include "core/cores.hpp"
 #include "core/files.hpp"
 #include "data/corpus/chunk_reader.hpp"
 #include "data/corpus/chunk_texts.hpp"

@@ -1,9 +1,5 @@
 #include "axonn/overlap/execute/rank_tuning.hpp"
 
-#include <sched.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <chrono>
 #include <fstream>
 
@@ -11,17 +7,14 @@
 #include <ATen/ops/full.h>
 
 #include "axonn/core/env.hpp"
+#include "core/cores.hpp"
 
 namespace axonn {
 using namespace coconet;
 
 void share_cores(const Environment& environment) {
   if (env::get("OMP_NUM_THREADS")) return;
-  const auto cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  cpu_set_t allowed;
-  // A launcher may have bound this rank to some cores.
-  const int own = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : cores;
-  at::set_num_threads(std::max(1, std::min(own, cores / environment.local_ranks())));
+  at::set_num_threads(cores_of_rank(environment.local_ranks()));
 }
 
 tune::TunerHooks rank_hooks(Communicator& everyone) {

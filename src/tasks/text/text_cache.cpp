@@ -1,6 +1,5 @@
 #include "axonn/tasks/text/text_cache.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <future>
@@ -19,8 +18,8 @@
 #include "axonn/core/log.hpp"
 #include "axonn/core/text.hpp"
 #include "axonn/core/utf8.hpp"
+#include "core/cores.hpp"
 #include "core/files.hpp"
-#include "data/corpus/ordered_work.hpp"
 #include "data/text/text_encoding.hpp"
 #include "tasks/text/cached_tokens.hpp"
 
@@ -130,7 +129,7 @@ class TextCache::Making {
   // The number of tokens of this rank's shard; negative if it has none.
   int64_t write() {
     const std::span<const TextPart> share = encoding_.share(environment_.rank(), environment_.ranks());
-    const int threads = std::max(1, usable_cores() / environment_.local_ranks());
+    const int threads = cores_of_rank(environment_.local_ranks());
     TextEncoding::Progress progress;
     int64_t tokens = -1;
     work_on_all(
