@@ -49,11 +49,14 @@ std::vector<int32_t> TextEncoding::tokens(const TextPart& part) const {
   return documents_ ? document_tokens(tokenizer_, text, {}) : tokenizer_.encode(text);
 }
 
+// Share i is that of rank i * ranks / shares, rounded down.
 std::span<const TextPart> TextEncoding::share(int rank, int ranks) const {
-  const auto first_of = [&](int which) {
-    return std::ranges::lower_bound(parts_, texts_.bytes() * which / ranks, {}, &TextPart::begin);
+  const int64_t shares = std::min(ranks, kMostShares), mine = (rank * shares + ranks - 1) / ranks;
+  if (mine * ranks / shares != rank) return {};
+  const auto first_of = [&](int64_t which) {
+    return std::ranges::lower_bound(parts_, texts_.bytes() * which / shares, {}, &TextPart::begin);
   };
-  return {first_of(rank), first_of(rank + 1)};
+  return {first_of(mine), first_of(mine + 1)};
 }
 
 ShardWriter::State TextEncoding::write(std::span<const TextPart> parts, const std::filesystem::path& prefix,

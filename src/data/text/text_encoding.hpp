@@ -29,8 +29,10 @@ class TextEncoding {
   const std::vector<TextPart>& parts() const { return parts_; }
   std::vector<int32_t> tokens(const TextPart& part) const;
 
-  // The parts of one of several ranks, neighbours with about the same number of bytes for each
-  // rank. Perhaps none.
+  // The parts of one of several ranks: neighbours, with about the same number of bytes for each
+  // rank that has any. Perhaps none. At most kMostShares ranks, spread over all, have parts: each
+  // rank opens and maps the shards of all.
+  static constexpr int kMostShares = 64;
   std::span<const TextPart> share(int rank, int ranks) const;
 
   // Numbers that other threads may read and set during write().

@@ -34,12 +34,19 @@ uint64_t hash_of(const std::vector<TokenShard>& shards) {
   return hash.digest();
 }
 
+// A file that another host has just made may be seen late. One that is seen is not opened here:
+// every rank of a job comes by.
+void wait_for(const fs::path& file) {
+  std::error_code ignored;
+  if (!fs::exists(file, ignored)) disk::OpenFile{file};
+}
+
 // Json::exception for a text that is no summary.
 CachedTokens open_listed(const fs::path& folder, const Json& summary) {
   CachedTokens found{.shards = {}, .hash = std::stoull(summary.at("tokens_xxh64").get<std::string>(), nullptr, 16)};
   for (const Json& listed : summary.at("shards")) {
     const fs::path prefix = folder / listed.at("name").get<std::string>();
-    for (const char* suffix : {".bin", ".idx"}) disk::OpenFile{fs::path(prefix) += suffix};  // they may be seen late
+    for (const char* suffix : {".bin", ".idx"}) wait_for(fs::path(prefix) += suffix);
     const TokenShard& shard = found.shards.emplace_back(TokenShard::open(prefix, ShardFormat::megatron));
     const auto tokens = listed.at("tokens").get<int64_t>();
     AXONN_CHECK(shard.tokens() == tokens, kWhere, shard.name(), " has ", shard.tokens(), " tokens, not the ", tokens,

@@ -1,5 +1,7 @@
 #include "data/text/text_encoding.hpp"
 
+#include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -77,6 +79,29 @@ TEST_F(TextEncodingTest, PartsAreTheTextAndEachRankHasItsOwn) {
         }
       EXPECT_EQ(all, Ids(whole.tokens().begin(), whole.tokens().end())) << ranks;
     }
+  }
+}
+
+TEST_F(TextEncodingTest, FewRanksOfManyHaveParts) {
+  const Tokenizer small = small_tokenizer();
+  const TextFiles texts = find(std::vector<std::string>(200, "hell he"), small);
+  const TextEncoding encoding(texts, small, DocumentEnds::tokens);
+  ASSERT_EQ(encoding.parts().size(), 200U);
+  for (const int ranks : {63, 64, 65, 150, 1000, 98304}) {
+    std::vector<int> having;
+    int64_t end = 0;
+    size_t parts = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const std::span<const TextPart> share = encoding.share(rank, ranks);
+      if (share.empty()) continue;
+      having.push_back(rank);
+      parts += share.size();
+      EXPECT_GE(share.front().begin, end) << "in the order of the ranks";
+      end = share.back().end;
+    }
+    EXPECT_EQ(parts, 200U) << ranks;
+    ASSERT_EQ(std::ssize(having), std::min(ranks, TextEncoding::kMostShares)) << ranks;
+    EXPECT_EQ(having[having.size() / 2], static_cast<int>(having.size() / 2) * ranks / std::ssize(having)) << "spread";
   }
 }
 
