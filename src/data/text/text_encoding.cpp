@@ -11,6 +11,7 @@ namespace axonn {
 namespace {
 
 constexpr int64_t kBlockBytes = int64_t{1} << 20;
+constexpr size_t kPieceTokens = size_t{1} << 30;  // a document of ShardWriter has less than twice as many
 
 struct Encoded {
   std::vector<int32_t> tokens;
@@ -67,11 +68,19 @@ ShardWriter::State TextEncoding::write(std::span<const TextPart> parts, const st
       threads, [&] { return next == parts.end() || progress.stop ? std::nullopt : std::optional(*next++); },
       [&](const TextPart& part) { return Encoded{.tokens = tokens(part), .bytes = part.end - part.begin}; },
       [&](const Encoded& encoded) {
-        writer.append(encoded.tokens);
+        append_in_pieces(writer, encoded.tokens, kPieceTokens);
         progress.bytes += encoded.bytes;
       });
   writer.finish();
   return writer.state();
+}
+
+void append_in_pieces(ShardWriter& writer, std::span<const int32_t> tokens, size_t most) {
+  do {
+    const std::span<const int32_t> piece = tokens.first(std::min(most, tokens.size()));
+    writer.append(piece);
+    tokens = tokens.subspan(piece.size());
+  } while (!tokens.empty());
 }
 
 }  // namespace axonn

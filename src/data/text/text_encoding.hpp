@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <span>
@@ -41,8 +42,8 @@ class TextEncoding {
     std::atomic<bool> stop = false;  // no further part is begun
   };
   // Writes the tokens of parts that follow each other as Megatron's pair PREFIX.bin and PREFIX.idx,
-  // a document for each part. Errors are those of ShardWriter. Memory: per thread two parts with
-  // their tokens.
+  // a document for each part, or more for one of over 2^30 tokens. Errors are those of ShardWriter.
+  // Memory: per thread two parts with their tokens.
   ShardWriter::State write(std::span<const TextPart> parts, const std::filesystem::path& prefix, int threads,
                            Progress& progress) const;
 
@@ -52,5 +53,8 @@ class TextEncoding {
   bool documents_;  // each file ends with a token
   std::vector<TextPart> parts_;
 };
+
+// Appends tokens as documents of at most `most` each, at least one.
+void append_in_pieces(ShardWriter& writer, std::span<const int32_t> tokens, size_t most);
 
 }  // namespace axonn

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "axonn/data/shards/shard_writer.hpp"
 #include "axonn/data/shards/token_shard.hpp"
 #include "axonn/data/text/text_data.hpp"
 #include "data/tokenizer/small_tokenizers.hpp"
@@ -103,6 +104,22 @@ TEST_F(TextEncodingTest, FewRanksOfManyHaveParts) {
     ASSERT_EQ(std::ssize(having), std::min(ranks, TextEncoding::kMostShares)) << ranks;
     EXPECT_EQ(having[having.size() / 2], static_cast<int>(having.size() / 2) * ranks / std::ssize(having)) << "spread";
   }
+}
+
+TEST_F(TextEncodingTest, TokensOfALongPartAreSeveralDocuments) {
+  const Ids tokens = {5, 6, 7, 8, 9, 10, 11, 12};
+  ShardWriter writer(scratch / "shard", ShardFormat::megatron, 256);
+  append_in_pieces(writer, tokens, 3);
+  append_in_pieces(writer, {}, 3);
+  append_in_pieces(writer, tokens, 8);
+  writer.finish();
+  const TokenShard shard = TokenShard::open(scratch / "shard");
+  EXPECT_EQ(shard.documents(), 5);
+  EXPECT_EQ(shard.document(1).end, 6);
+  Ids read(16);
+  shard.read(0, std::span(read));
+  EXPECT_TRUE(std::equal(tokens.begin(), tokens.end(), read.begin()));
+  EXPECT_TRUE(std::equal(tokens.begin(), tokens.end(), read.begin() + 8));
 }
 
 // By another way than parts: the tokens of earlier versions, which checkpoints name by their hash.
