@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char *kWhere = "tasks.text_cache", *kSummary = "summary.json";
 
-uint64_t hash_of(const std::vector<TokenShard>& shards) {
+uint64_t hash_of(const std::vector<TokenShard>& shards, TextEncoding::Progress& progress) {
   disk::Hash64 hash;
   std::vector<int32_t> block(size_t{1} << 18);
   for (const TokenShard& shard : shards)
@@ -30,6 +30,7 @@ uint64_t hash_of(const std::vector<TokenShard>& shards) {
       const std::span<int32_t> some = std::span(block).first(static_cast<size_t>(count));
       shard.read(begin, some);
       hash.update(std::as_bytes(some));
+      progress.bytes += count * bytes_of(shard.type());
     }
   return hash.digest();
 }
@@ -63,25 +64,26 @@ fs::path shard_of_rank(const fs::path& folder, int rank) {
   return folder / name;
 }
 
-std::string write_summary(const fs::path& folder, const std::vector<int64_t>& tokens) {
+std::string write_summary(const fs::path& folder, const std::vector<int64_t>& tokens,
+                          TextEncoding::Progress& progress) {
   Json summary = {{"tokens_xxh64", disk::hex(0)}, {"shards", Json::array()}};
   for (int rank = 0; rank < std::ssize(tokens); ++rank)
     if (const int64_t count = tokens[static_cast<size_t>(rank)]; count >= 0)
       summary["shards"].push_back({{"name", shard_of_rank("", rank).string()}, {"tokens", count}});
-  summary["tokens_xxh64"] = disk::hex(hash_of(open_listed(folder, summary).shards));
+  summary["tokens_xxh64"] = disk::hex(hash_of(open_listed(folder, summary).shards, progress));
   std::string text = summary.dump(1) + "\n";
   disk::write_synced(folder / kSummary, text);
   disk::sync_directory(folder);
   return text;
 }
 
-std::string summary_in(const fs::path& folder) {
+std::string summary_in(const fs::path& folder, TextEncoding::Progress& progress) {
   std::error_code ignored;
   if (!fs::exists(folder / kSummary, ignored)) return "";
   try {
     std::string text = disk::read_text(folder / kSummary);
     const CachedTokens found = open_listed(folder, Json::parse(text));
-    AXONN_CHECK(hash_of(found.shards) == found.hash, kWhere, "the tokens in ", shown_name(folder.native()),
+    AXONN_CHECK(hash_of(found.shards, progress) == found.hash, kWhere, "the tokens in ", shown_name(folder.native()),
                 " are not those that were written there; remove it");
     return text;
   } catch (const std::exception& error) {

@@ -1,9 +1,8 @@
 #include "axonn/tasks/text/text_cache.hpp"
 
-#include <chrono>
 #include <functional>
-#include <future>
 #include <random>
+#include <span>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -22,12 +21,13 @@
 #include "core/files.hpp"
 #include "data/text/text_encoding.hpp"
 #include "tasks/text/cached_tokens.hpp"
+#include "tasks/text/work_on_all.hpp"
 
 namespace axonn {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
+using Progress = TextEncoding::Progress;
 
 constexpr std::string_view kPartial = ".partial";
 constexpr const char* kBegun = "begun";
@@ -54,25 +54,18 @@ std::vector<fs::path> folders_in(const fs::path& cache) {
   return found;
 }
 
-// Runs `work` in a thread of every rank until it has ended on all. Meanwhile the ranks meet every
-// second, so that none that waits for another seems to hang.
-void work_on_all(Communicator& everyone, TextEncoding::Progress& progress, const std::function<void()>& work,
-                 const std::function<void(int64_t)>& tell) {
-  struct StopAtEnd {
-    TextEncoding::Progress& progress;
-    ~StopAtEnd() { progress.stop = true; }
-  };
-  std::future<void> mine = std::async(std::launch::async, work);
-  const StopAtEnd stop{progress};  // the end of `mine` waits for the work
-  const at::Tensor figures = at::empty({2}, at::kLong);
-  auto* const numbers = figures.mutable_data_ptr<int64_t>();
-  do {
-    numbers[0] = mine.wait_for(std::chrono::seconds(1)) == std::future_status::ready ? 0 : 1;
-    numbers[1] = progress.bytes;
-    everyone.all_reduce(figures).wait();
-    tell(numbers[1]);
-  } while (numbers[0] > 0);
-  all_ranks_or_none(everyone, [&] { mine.get(); });
+std::string bytes_text(int64_t bytes) { return with_unit(static_cast<double>(bytes)) + "B"; }
+
+// On rank 0, while all wait: `work` reads all tokens of a text in the cache.
+void check_on_rank_0(Communicator& everyone, const TextFiles& texts, const std::function<void(Progress&)>& work) {
+  work_on_all(
+      everyone,
+      [&](Progress& progress) {
+        if (everyone.rank() == 0) work(progress);
+      },
+      [&](int64_t bytes) {
+        return detail::concatenate(texts.name(), ": ", bytes_text(bytes), " of its tokens are checked");
+      });
 }
 
 }  // namespace
@@ -91,9 +84,8 @@ class TextCache::Making {
     everyone().all_gather(here, all).wait();
     const auto* const tokens = all.const_data_ptr<int64_t>();
     std::string summary;
-    all_ranks_or_none(everyone(), [&] {
-      if (!leads()) return;
-      summary = write_summary(folder_, {tokens, tokens + everyone().size()});
+    check_on_rank_0(everyone(), texts_, [&](Progress& progress) {
+      summary = write_summary(folder_, {tokens, tokens + everyone().size()}, progress);
       fs::remove(folder_ / kBegun);
     });
     return broadcast_text(everyone(), summary, 0);
@@ -130,31 +122,25 @@ class TextCache::Making {
   int64_t write() {
     const std::span<const TextPart> share = encoding_.share(environment_.rank(), environment_.ranks());
     const int threads = cores_of_rank(environment_.local_ranks());
-    TextEncoding::Progress progress;
     int64_t tokens = -1;
     work_on_all(
-        everyone(), progress,
-        [&] {
+        everyone(),
+        [&](Progress& progress) {
           if (share.empty()) return;
           const fs::path shard = shard_of_rank(folder_, environment_.rank());
           tokens = encoding_.write(share, shard, threads, progress).tokens;
         },
-        [&](int64_t bytes) { tell(bytes); });
+        [&](int64_t bytes) {
+          return detail::concatenate(texts_.name(), ": ", bytes_text(bytes), " of ", bytes_text(texts_.bytes()),
+                                     " have become tokens");
+        });
     return tokens;
-  }
-
-  void tell(int64_t bytes) {
-    if (!leads() || Clock::now() - told_ < std::chrono::seconds(30)) return;
-    told_ = Clock::now();
-    log::info(texts_.name(), ": ", with_unit(static_cast<double>(bytes)), "B of ",
-              with_unit(static_cast<double>(texts_.bytes())), "B have become tokens");
   }
 
   Environment& environment_;
   fs::path folder_;
   const TextFiles& texts_;
   const TextEncoding& encoding_;
-  Clock::time_point told_ = Clock::now();
 };
 
 TextCache::TextCache(Environment& environment, const fs::path& run)
@@ -179,9 +165,7 @@ TokenSource TextCache::tokens_of(const TextFiles& texts, const Tokenizer& tokeni
   const std::string key = key_of(texts, tokenizer, ends);
   fs::path& place = places_.try_emplace(key, directory_ / key).first->second;
   std::string summary;
-  all_ranks_or_none(everyone, [&] {
-    if (leads()) summary = summary_in(place);
-  });
+  check_on_rank_0(everyone, texts, [&](Progress& progress) { summary = summary_in(place, progress); });
   summary = broadcast_text(everyone, summary, 0);
   if (summary.empty()) {
     // No other job has this name: ranks see the folder of this one or none.
