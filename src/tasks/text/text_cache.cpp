@@ -15,6 +15,7 @@
 #include "axonn/core/error.hpp"
 #include "axonn/core/host_name.hpp"
 #include "axonn/core/log.hpp"
+#include "axonn/core/sentence.hpp"
 #include "axonn/core/text.hpp"
 #include "axonn/core/utf8.hpp"
 #include "core/cores.hpp"
@@ -52,6 +53,14 @@ std::vector<fs::path> folders_in(const fs::path& cache) {
     if (is_key(partial ? std::string_view(name).substr(0, name.find('.')) : name)) found.push_back(entry.path());
   }
   return found;
+}
+
+// A folder that nothing uses and that stays only takes room.
+void try_to_remove(const fs::path& folder) {
+  std::error_code refused;
+  fs::remove_all(folder, refused);
+  if (refused)
+    log::warn("cannot remove ", shown_name(folder.native()), ", which nothing uses: ", reason_and_cure(refused));
 }
 
 std::string bytes_text(int64_t bytes) { return with_unit(static_cast<double>(bytes)) + "B"; }
@@ -148,7 +157,7 @@ TextCache::TextCache(Environment& environment, const fs::path& run)
   all_ranks_or_none(environment_.world(), [&] {
     if (!leads()) return;
     for (const fs::path& folder : folders_in(directory_))
-      if (folder.extension() == kPartial) fs::remove_all(folder);
+      if (folder.extension() == kPartial) try_to_remove(folder);
   });
 }
 
@@ -189,7 +198,7 @@ void TextCache::keep() {
       fs::rename(place, whole);
     }
     for (const fs::path& folder : folders_in(directory_))
-      if (!places_.contains(folder.filename().string())) fs::remove_all(folder);
+      if (!places_.contains(folder.filename().string())) try_to_remove(folder);
     disk::sync_directory(directory_);
   });
   for (auto& [key, place] : places_) place = directory_ / key;

@@ -2,14 +2,18 @@
 #include "axonn/tasks/text/text_cache.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 #include "axonn/data/text/text_data.hpp"
 #include "data/shards/shard_files.hpp"
@@ -30,6 +34,21 @@ std::vector<std::string> names_in(const fs::path& folder) {
   std::ranges::sort(names);
   return names;
 }
+
+// As a user whom the modes of files hold back, even if the test runs as root.
+class Unprivileged {
+ public:
+  Unprivileged() {
+    constexpr uid_t kNobody = 65534;
+    if (::geteuid() == 0 && ::seteuid(kNobody) != 0) std::abort();
+  }
+  ~Unprivileged() {
+    // The other ranks may read this process's memory again, as Open MPI does.
+    if (::seteuid(::getuid()) != 0 || ::prctl(PR_SET_DUMPABLE, 1) != 0) std::abort();
+  }
+  Unprivileged(const Unprivileged&) = delete;
+  Unprivileged& operator=(const Unprivileged&) = delete;
+};
 
 class TextCacheTest : public testing::Test {
  protected:
@@ -159,6 +178,31 @@ TEST_F(TextCacheTest, OtherTextsAndTokenizersHaveTheirOwnAndUnusedOnesGo) {
   EXPECT_EQ(names.size(), 3U);
   EXPECT_EQ(names.back(), "of-a-user");
   EXPECT_EQ(std::ranges::count(names, made.filename().string()), 0);
+}
+
+TEST_F(TextCacheTest, AFolderOfAKilledJobThatCannotBeRemovedEndsNothing) {
+  const fs::path left = shared / "run/tokens/0123456789abcdef.1.partial";
+  const bool leads = test_environment().rank() == 0;
+  if (leads) {
+    fs::create_directories(left);
+    std::ofstream(left / "part-00000.bin") << "x";
+    fs::permissions(left, fs::perms(0555));
+  }
+  shared.barrier();
+  std::optional<TextCache> cache;
+  {
+    std::optional<Unprivileged> nobody;
+    if (leads) nobody.emplace();
+    EXPECT_NO_THROW(cache.emplace(test_environment(), shared / "run"));
+  }
+  ASSERT_TRUE(cache);
+  EXPECT_TRUE(fs::exists(left));
+  EXPECT_EQ(tokens_of(*cache).tokens(), std::ssize(content));
+  cache->keep();
+  EXPECT_EQ(tokens_of(*cache).tokens(), std::ssize(content));
+  shared.barrier();
+  std::error_code gone;
+  if (leads) fs::permissions(left, fs::perms::owner_all, gone);
 }
 
 TEST_F(TextCacheTest, AFolderThatCannotBeMadeIsAnErrorOnEveryRank) {
