@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
 #include "axonn/core/error.hpp"
@@ -130,12 +131,19 @@ std::vector<std::vector<int32_t>> generate_texts(Context& context, Decoder& mode
   Texts texts(context, model, std::move(prompts), options);
   std::vector<std::vector<int32_t>> results(texts.all());
   std::vector<bool> ended(results.size(), false);
+  Communicator& everyone = context.communicators().on_cpu(AxisSet::all());
+  const Tensor tokens = at::empty({std::ssize(results)}, at::kInt);
+  auto* const drawn = tokens.mutable_data_ptr<int32_t>();
   const auto all_ended = [&] { return std::ranges::find(ended, false) == ended.end(); };
   for (int64_t i = 0; i < options.tokens && !all_ended(); ++i) {
     const Tensor logits = texts.next();
+    // Replicas on unlike processors may round to another token, and would end elsewhere.
+    if (everyone.rank() == 0)
+      for (uint32_t text = 0; text < results.size(); ++text)
+        drawn[text] = draw(logits[int64_t{text}], options, {text, static_cast<uint64_t>(i)});
+    everyone.broadcast(tokens, 0, {.tag = "drawn tokens"}).wait();
     for (size_t text = 0; text < results.size(); ++text) {
-      const int32_t token =
-          draw(logits[static_cast<int64_t>(text)], options, {static_cast<uint32_t>(text), static_cast<uint64_t>(i)});
+      const int32_t token = drawn[text];
       texts.all()[text].push_back(token);  // also where the text has ended, so that all go on alike
       if (ended[text]) continue;
       results[text].push_back(token);

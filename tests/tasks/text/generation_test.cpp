@@ -85,6 +85,28 @@ TEST(Generation, DrawsFromTheLikelyTokensAndEndsWhereItIsTold) {
   EXPECT_EQ(heard.size(), 2);
 }
 
+// As on unlike processors, only more so: the replicas have other weights.
+TEST(Generation, ReplicasWriteTheTextOfRank0) {
+  Communicator& everyone = test_environment().world();
+  Context context(test_environment(), GridShape{.data = everyone.size()}, {.dtype = at::kDouble});
+  Decoder model(context, small());
+  const Parameters parameters = context.materialize(model, 1 + static_cast<uint64_t>(everyone.rank()));
+  GenerationOptions options{.tokens = 40, .temperature = 5};
+  options.end_tokens = {7, 8, 9};
+  int64_t asked = 0;
+  const auto text = generate_texts(context, model, {{1, 2}}, options, [&](size_t, int32_t) {
+    ++asked;
+    return true;
+  })[0];
+  std::vector<int64_t> mine(text.begin(), text.end());
+  mine.resize(42, -1);
+  mine.push_back(asked);
+  const at::Tensor most = at::tensor(mine, at::kLong), least = most.clone();
+  everyone.all_reduce(most, ReduceOp::max).wait();
+  everyone.all_reduce(least, ReduceOp::min).wait();
+  EXPECT_TRUE(at::equal(most, least)) << most << least;
+}
+
 TEST(Generation, RefusesWhatMakesNoSense) {
   Context context(test_environment(), every_grid().front());
   Decoder model(context, small());

@@ -22,11 +22,11 @@ struct GenerationOptions {
 };
 
 // Continues each of the prompts (token ids, at least one each; lengths may differ). Every rank of
-// the grid calls it and gets the same tokens on any grid, up to rounding of the probabilities. Text
-// number i draws other numbers than text j. Only the last `sequence` tokens of a text are input.
-// `on_token`, if given, is called on every rank for each new token of a text, in order; the text
-// ends when it returns false, which it does on all ranks or on none. Returns prompts and new
-// tokens.
+// the grid calls it and gets the tokens that rank 0 draws: the same on any grid, up to rounding of
+// the probabilities. Text number i draws other numbers than text j. Only the last `sequence` tokens
+// of a text are input. `on_token`, if given, is called on every rank for each new token of a text,
+// in order; the text ends when it returns false, which it does on all ranks or on none. Returns
+// prompts and new tokens.
 using OnToken = std::function<bool(size_t text, int32_t token)>;
 std::vector<std::vector<int32_t>> generate_texts(Context& context, Decoder& model,
                                                  std::vector<std::vector<int32_t>> prompts,
