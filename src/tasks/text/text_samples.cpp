@@ -20,6 +20,8 @@ void check_samples(const TextSamples& samples, const std::optional<Tokenizer>& t
   AXONN_CHECK(tokenizer, "tasks.text_samples",
               "--sample-every writes texts, and these data have no tokenizer; name one with --tokenizer");
   const auto count = static_cast<int64_t>(prompt_tokens(*tokenizer, samples.prompt).size());
+  AXONN_CHECK(count >= 1, "tasks.text_samples",
+              "--sample-prompt has no tokens: the tokenizer leaves nothing of it; give another one");
   AXONN_CHECK(count <= longest, "tasks.text_samples", "--sample-prompt has ", count,
               " tokens, and this model reads at most ", longest, "; make it shorter");
 }

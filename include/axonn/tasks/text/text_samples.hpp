@@ -17,7 +17,7 @@ struct TextSamples {
   int64_t tokens = 100;  // most tokens to add
 };
 
-// UserError without a tokenizer, or if the prompt has more tokens than the model reads.
+// UserError without a tokenizer, or if the prompt has no tokens, or more than the model reads.
 void check_samples(const TextSamples& samples, const std::optional<Tokenizer>& tokenizer, int64_t longest);
 
 // The prompt and its continuation, drawn with temperature 0.8 and always the same numbers; whole
