@@ -143,6 +143,11 @@ std::string Tokenizer::bytes_of(int32_t token) const {
   return text;
 }
 
+bool Tokenizer::is_special(int32_t token) const {
+  check(token);
+  return model_ && model_->is_special(token);
+}
+
 std::optional<int32_t> Tokenizer::begin_token() const { return model_ ? model_->begin_token() : std::nullopt; }
 std::optional<int32_t> Tokenizer::end_token() const { return model_ ? model_->end_token() : std::nullopt; }
 

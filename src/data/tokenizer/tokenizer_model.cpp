@@ -75,7 +75,7 @@ std::string TokenizerModel::decode(std::span<const int32_t> tokens, const Decode
   std::string text;
   bool is_first = true;
   for (const int32_t token : tokens) {
-    if (options.skip_special && special_[static_cast<size_t>(token)]) continue;
+    if (options.skip_special && is_special(token)) continue;
     text += bytes_of(token);
     if (is_first && strip_ == TokenizerRules::Strip::first_token) std::erase(text, ' ');
     is_first = false;

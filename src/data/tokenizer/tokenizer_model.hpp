@@ -46,6 +46,7 @@ class TokenizerModel {
   std::vector<int32_t> encode(std::string_view text, const EncodeOptions& options) const;
   std::string decode(std::span<const int32_t> tokens, const DecodeOptions& options) const;  // all tokens valid
   std::string_view bytes_of(int32_t token) const;
+  bool is_special(int32_t token) const { return special_[static_cast<size_t>(token)]; }
 
  private:
   void encode_section(std::string_view text, bool find_special, bool first, std::vector<int32_t>& tokens) const;

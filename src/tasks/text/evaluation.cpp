@@ -63,10 +63,12 @@ TextScore score_texts(Context& context, Decoder& model, std::span<const ScoredTe
   return score;
 }
 
+// Of the tokens: a text that begins with them may lose a space.
 int64_t scored_bytes(const Tokenizer& tokenizer, std::span<const ScoredText> texts) {
   int64_t bytes = 0;
   for (const ScoredText& text : texts)
-    bytes += std::ssize(tokenizer.decode(text.tokens.last(static_cast<size_t>(text.scored))));
+    for (const int32_t token : text.tokens.last(static_cast<size_t>(text.scored)))
+      bytes += std::ssize(tokenizer.bytes_of(token));
   return bytes;
 }
 

@@ -89,14 +89,16 @@ std::optional<double> TextTask::epochs(int64_t samples) const {
   return static_cast<double>(samples) / static_cast<double>(*epoch);
 }
 
+// Of the tokens, not of the windows' texts: a text may lose a space where it begins.
 int64_t TextTask::count_validation_bytes() {
   const auto sequence = static_cast<size_t>(model_.config().shape.sequence);
   std::vector<int64_t> ids(sequence), targets(sequence);
   int64_t bytes = 0;
   for (int64_t window = 0; window < windows_.validation_windows(); ++window) {
     windows_.read_validation(window, ids, targets);
-    const std::vector<int32_t> predicted(targets.begin(), targets.end());
-    bytes += std::ssize(data_.tokenizer()->decode(predicted, {.skip_special = true}));
+    for (const int64_t target : targets)
+      if (const auto token = static_cast<int32_t>(target); !data_.tokenizer()->is_special(token))
+        bytes += std::ssize(data_.tokenizer()->bytes_of(token));
   }
   return bytes;
 }

@@ -10,6 +10,7 @@
 #include <torch/types.h>
 
 #include "axonn/tasks/text/text_task.hpp"
+#include "data/tokenizer/small_tokenizers.hpp"
 #include "support/every_grid.hpp"
 #include "support/scratch.hpp"
 #include "support/user_error.hpp"
@@ -220,6 +221,48 @@ TEST(ScoredBytes, AreThoseOfThePredictedText) {
   EXPECT_EQ(scored_bytes(Tokenizer::bytes(), windows_of(bytes, 4, 2)), 8);
   EXPECT_EQ(scored_bytes(Tokenizer::chars(text), windows_of(chars, 4)), 8);
   EXPECT_EQ(scored_bytes(Tokenizer::chars(text), windows_of(chars, 2, 1)), 8);
+}
+
+// With a tokenizer that leaves out the space before a text. A window begins inside of one.
+class BytesInsideOfTexts : public testing::Test {
+ protected:
+  BytesInsideOfTexts() {
+    scratch.file("t/tokenizer.json", llama2_json().dump());
+    scratch.file("t/tokenizer_config.json", R"({"bos_token": "<s>", "eos_token": "</s>"})");
+  }
+  Tokenizer tokenizer() const { return Tokenizer::from_files(scratch / "t"); }
+
+  static constexpr int32_t kSpaceAb = 263;  // " ab"
+  const Scratch scratch;
+};
+
+TEST_F(BytesInsideOfTexts, AreThoseOfScoredTokens) {
+  EXPECT_EQ(scored_bytes(tokenizer(), windows_of(Tokens(9, kSpaceAb), 4)), 8 * 3);
+}
+
+TEST_F(BytesInsideOfTexts, AreThoseOfValidationWithoutSpecialTokens) {
+  TokenDataOptions options;
+  options.validation_fraction = 0.5;
+  options.tokenizer = tokenizer();
+  for (int i = 0; i < 30; ++i)
+    options.data.push_back({.path = scratch.file("text" + std::to_string(i), "ab ab ab ab ab")});
+  const TokenData data = TokenData::load(options);
+  const TokenData::Range& range = data.held_out().front();
+  const int64_t predicted = (range.tokens() - 1) / kSequence * kSequence;
+  ASSERT_GT(predicted, 3 * kSequence);
+  std::vector<int64_t> targets(static_cast<size_t>(predicted));
+  range.source.read(range.begin + 1, targets);
+  const auto words = std::ranges::count(targets, kSpaceAb);
+  ASSERT_LT(words, predicted) << "there are ends of documents";
+
+  Context context(test_environment(), every_grid().front(), {.dtype = at::kDouble});
+  DecoderConfig config = small();
+  config.shape.vocabulary = data.vocabulary();
+  Decoder model(context, config);
+  const Parameters parameters = context.materialize(model, 1);
+  TextTask task(context, model, data, /*seed=*/1, /*validation_rows=*/2);
+  EXPECT_NEAR(task.bits_per_byte(std::log(2)).value(), static_cast<double>(predicted) / static_cast<double>(3 * words),
+              1e-12);
 }
 
 TEST(Evaluation, RefusesWhatMakesNoSense) {

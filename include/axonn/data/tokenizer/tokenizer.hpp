@@ -66,6 +66,8 @@ class Tokenizer {
   // texts that are shown as they come. decode() of all tokens is decode() of the first few, at
   // least one that is not skipped, and these of the others. UserError as above.
   std::string bytes_of(int32_t token) const;
+  // Whether it is a special token of files, such as the end of a document. UserError as above.
+  bool is_special(int32_t token) const;
 
   // The tokens of files that begin a text, and end a document.
   std::optional<int32_t> begin_token() const;
