@@ -25,7 +25,8 @@ class Operation {
  public:
   virtual ~Operation() = default;
   virtual std::string name() const = 0;  // for traces: "linear h.0.mlp.fc.weight"
-  // Returns a new tensor: neither `input` nor a view of it.
+  // Returns a new tensor: neither `input` nor a view of it. Writes to no input: others may have
+  // kept it for their backward.
   virtual at::Tensor forward(const at::Tensor& input) = 0;
   // Returns the gradient of `input`, of the same sizes; undefined only if not `input_needed`. Calls
   // ShardedParameter::reduce() once for each parameter of record(), also if no input needs a
