@@ -79,7 +79,6 @@ void RunReport::begin(const Beginning& beginning) {
 
 void RunReport::open_files(const Beginning& beginning, const std::string& environment) {
   const int64_t first_step = beginning.first_step;
-  if (!config_.metrics_file.empty()) prometheus_.emplace(config_.metrics_file, config_.out);
   if (const auto left = leave_after(config_.out, first_step))
     log::warn("the run goes back to step ", first_step, " and on from there; what it had of later steps is now in ",
               left->string(), ", a run of its own; remove it if nobody needs it");
@@ -97,6 +96,7 @@ void RunReport::open_files(const Beginning& beginning, const std::string& enviro
                              .choices = beginning.identity.choices,
                              .environment = environment,
                              .config_toml = beginning.identity.config_toml});
+  if (!config_.metrics_file.empty()) prometheus_.emplace(config_.metrics_file, config_.out);  // says that it runs
 }
 
 void RunReport::warn_of_options() const {

@@ -88,6 +88,14 @@ class RunFiles(GptTest):
                          "--metrics-file", "none/a.prom")
         self.assert_refused(ended, "cannot create none/a.prom.partial: No such file")
 
+    def test_a_run_that_does_not_begin_is_not_said_to_run(self):
+        (self.directory / "run/environment.json").mkdir(parents=True)  # in the place of its file
+        ended = self.gpt("train", "--data", self.text.name, "--out", "run", *TRAINING, "--steps", "1",
+                         "--metrics-file", "a.prom")
+        self.assertNotEqual(ended.status, 0, ended.text)
+        self.assertIn("environment.json", ended.text)
+        self.assertFalse((self.directory / "a.prom").exists())
+
     def test_words_that_are_no_text_are_shown(self):
         folder = self.directory / "a b"
         folder.mkdir()
