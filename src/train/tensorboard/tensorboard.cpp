@@ -4,13 +4,17 @@
 #include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <exception>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <unistd.h>
 
 #include "axonn/core/host_name.hpp"
+#include "axonn/core/log.hpp"
+#include "axonn/core/sentence.hpp"
 #include "axonn/core/utf8.hpp"
 #include "core/files.hpp"
 #include "train/tensorboard/event_messages.hpp"
@@ -64,29 +68,53 @@ std::string preformatted(const std::string& text) {
   return markdown;
 }
 
+// Earlier events of the next step and of later ones do not count any more.
+void begin_after(int64_t step, RecordFile& file) {
+  file.add(start_event(moment_of(step + 1)));
+  file.flush();
+}
+
 }  // namespace
 
-TensorBoard::TensorBoard(const fs::path& run_directory, int64_t first_step) : file_(new_file(run_directory / "tb")) {
-  file_.add(version_event(moment_of(0)));
-  go_back(first_step);
+TensorBoard::TensorBoard(const fs::path& run_directory, int64_t first_step)
+    : file_(std::in_place, new_file(run_directory / "tb")) {
+  file_->add(version_event(moment_of(0)));
+  begin_after(first_step, *file_);
+}
+
+template <typename Write>
+void TensorBoard::try_to(const Write& write) {
+  if (!file_) return;
+  try {
+    write(*file_);
+  } catch (const std::exception& error) {
+    log::warn("the files for TensorBoard are not up to date any more, and the run goes on without them: ",
+              sentence_of(error));
+    file_.reset();
+  }
 }
 
 void TensorBoard::add(int64_t step, const NamedNumbers& metrics) {
   NamedNumbers curves;
   for (const auto& [name, number] : metrics)
     if (!is_detail(name)) curves.emplace_back(tag_of(name), number);
-  file_.add(scalars_event(moment_of(step), curves));
+  try_to([&](RecordFile& file) { file.add(scalars_event(moment_of(step), curves)); });
 }
 
-void TensorBoard::add_sample(int64_t step, const fs::path& file) {
-  const std::string content = disk::read_text(file);
-  file_.add(file.extension() == ".png" ? image_event(moment_of(step), kSamples, content)
-                                       : text_event(moment_of(step), kSamples, preformatted(content)));
+void TensorBoard::add_sample(int64_t step, const fs::path& sample) {
+  try_to([&](RecordFile& file) {
+    const std::string content = disk::read_text(sample);
+    file.add(sample.extension() == ".png" ? image_event(moment_of(step), kSamples, content)
+                                          : text_event(moment_of(step), kSamples, preformatted(content)));
+  });
 }
 
 void TensorBoard::go_back(int64_t step) {
-  file_.add(start_event(moment_of(step + 1)));
-  file_.flush();
+  try_to([&](RecordFile& file) { begin_after(step, file); });
+}
+
+void TensorBoard::flush() {
+  try_to([](RecordFile& file) { file.flush(); });
 }
 
 }  // namespace axonn

@@ -1,6 +1,9 @@
 #include "train/tensorboard/tensorboard.hpp"
 
+#include <csignal>
+
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "support/scratch.hpp"
 
@@ -60,6 +63,49 @@ TEST(TensorBoard, LeavesDetailsToTheMetrics) {
   const std::string bytes = test::read(files_in(scratch / "tb").front());
   EXPECT_NE(bytes.find("seconds/step"), std::string::npos);
   for (const char* detail : {"data", "overlap", "bytes"}) EXPECT_EQ(bytes.find(detail), std::string::npos) << detail;
+}
+
+// As on a full disk: no file of this process may have more bytes.
+class SmallFiles {
+ public:
+  explicit SmallFiles(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    EXPECT_EQ(::getrlimit(RLIMIT_FSIZE, &before_), 0);
+    const rlimit small{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  }
+  ~SmallFiles() {
+    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &before_), 0);
+    std::signal(SIGXFSZ, handler_);
+  }
+  SmallFiles(const SmallFiles&) = delete;
+  SmallFiles& operator=(const SmallFiles&) = delete;
+
+ private:
+  void (*handler_)(int);
+  rlimit before_{};
+};
+
+TEST(TensorBoard, AFullDiskIsLoggedOnceAndEndsNothing) {
+  const Scratch scratch;
+  TensorBoard tensorboard(scratch.path(), 0);
+  const fs::path file = files_in(scratch / "tb").front(), sample = scratch.file("a.txt", std::string(20000, 'x'));
+  testing::internal::CaptureStderr();
+  {
+    const SmallFiles small(10000);
+    EXPECT_NO_THROW({
+      tensorboard.add_sample(1, sample);
+      tensorboard.flush();
+    });
+  }
+  const auto torn = fs::file_size(file);
+  tensorboard.add(2, {{"loss", 1}});
+  tensorboard.go_back(1);
+  tensorboard.flush();
+  EXPECT_EQ(fs::file_size(file), torn) << "nothing follows a torn record";
+  const std::string log = testing::internal::GetCapturedStderr(), words = "the run goes on without them";
+  const size_t first = log.find(words);
+  ASSERT_NE(first, std::string::npos) << log;
+  EXPECT_EQ(log.find(words, first + 1), std::string::npos) << log;
 }
 
 TEST(TensorBoard, SamplesAreTextsAndImages) {
