@@ -18,19 +18,22 @@ std::string steps_text(int64_t steps) { return std::to_string(steps) + (steps ==
 
 }  // namespace
 
-// The first step from which on the rate falls.
+// The first step of a cosine, which still has the peak, or of a line, which is below it.
 int64_t LearningRate::fall_begins() const {
-  if (schedule != LearningRateSchedule::wsd) return warmup;
+  if (schedule == LearningRateSchedule::cosine) return warmup;
+  const int64_t after_peak = std::max<int64_t>(warmup, 1);
+  if (schedule != LearningRateSchedule::wsd) return after_peak;
   const auto falling = static_cast<int64_t>(std::llround(decay * static_cast<double>(steps)));
-  return std::max(warmup, steps - std::max<int64_t>(falling, 1));
+  return std::max(after_peak, steps - std::max<int64_t>(falling, 1));
 }
 
 double LearningRate::at(int64_t step) const {
   if (step < warmup) return peak * static_cast<double>(step + 1) / static_cast<double>(warmup);
   const int64_t begin = fall_begins();
   if (steps <= warmup || step < begin || schedule == LearningRateSchedule::constant) return peak;
-  const double done = std::min(1.0, static_cast<double>(step - begin) / static_cast<double>(steps - begin));
   const bool cosine = schedule == LearningRateSchedule::cosine;
+  const int64_t fallen = step - begin + (cosine ? 0 : 1);
+  const double done = fallen < steps - begin ? static_cast<double>(fallen) / static_cast<double>(steps - begin) : 1;
   return end + (peak - end) * (cosine ? 0.5 * (1 + std::cos(std::numbers::pi * done)) : 1 - done);
 }
 

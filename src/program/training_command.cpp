@@ -1,8 +1,10 @@
 #include "axonn/program/training_command.hpp"
 
+#include <charconv>
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -37,6 +39,20 @@ void say_what_is_other(const OptionTable& table, const CheckpointReader& resumed
     if (const auto other = table.first_difference(resumed.state().configuration, std::vector<std::string>{key}))
       log::warn("resumed with ", flag, other->mine, ", ", resumed.directory().string(), " was trained with ",
                 other->theirs, effect);
+}
+
+// The rate of a run that has begun to fall may go up again if it gets more steps.
+void say_if_rate_rises(const OptionTable& table, const TrainConfig& config, const CheckpointReader& resumed) {
+  const auto other = table.first_difference(resumed.state().configuration, std::vector<std::string>{"steps"});
+  if (!other) return;
+  TrainConfig before = config;
+  const char* const end = other->theirs.data() + other->theirs.size();
+  if (std::from_chars(other->theirs.data(), end, before.steps).ec != std::errc()) return;
+  const int64_t step = resumed.state().step;
+  const double was = before.learning_rate().at(step), is = config.learning_rate().at(step);
+  if (is > was)
+    log::warn("resumed with --steps ", other->mine, ", ", resumed.directory().string(), " was trained with ",
+              other->theirs, ": the learning rate goes up again, from ", was, " to ", is);
 }
 
 }  // namespace
@@ -174,6 +190,7 @@ int TrainingCommand::run(Environment& environment) {
     if (automatic && !resumed) keep_lost_metrics(options_.run.train.out);
   });
   if (nothing_to_do(environment, *plan, resumed)) return 0;
+  if (resumed) say_if_rate_rises(options_.table, plan->train, *resumed);
   if (chosen && environment.rank() == 0)
     std::printf("%s\n", chosen_grid_text(*chosen, options_.run.placement.machine).c_str());
   Context context(environment, plan->grid, choose_context(environment, *plan, convolutions(*plan), resumed));

@@ -63,9 +63,9 @@ class Resume(GptTest):
         whole = self.train("whole", "--steps", STEPS, "--warmup", "0", "--learning-rate-end", "0", "--save-every", "5",
                            "--keep", "9", "--learning-rate-schedule", "wsd", "--learning-rate-decay", "0.5")
         rates = [line["learning_rate"] for line in metrics(whole)]
-        self.assertEqual(rates[:7], [0.01] * 7)
-        for step in range(7, STEPS):
-            self.assertAlmostEqual(rates[step], 0.01 * (STEPS - step) / 6)
+        self.assertEqual(rates[:6], [0.01] * 6)
+        for step in range(6, STEPS):
+            self.assertAlmostEqual(rates[step], 0.01 * (STEPS - 1 - step) / 6)
         parts = self.as_of(5, whole, "parts")
         ended = self.gpt("train", "--resume", parts / "step-000005")
         self.assertEqual(ended.status, 0, ended.text)
@@ -76,6 +76,12 @@ class Resume(GptTest):
         self.assertIn("resumed with --learning-rate-schedule constant, ", ended.err)
         self.assertIn("was trained with wsd: the rate goes on by the new one", ended.err)
         self.assertEqual(metrics(parts)[-1]["learning_rate"], 0.01)
+        longer = self.as_of(5, whole, "longer")
+        for resumed, rises in ((longer, 0), (whole, 1)):
+            ended = self.gpt("train", "--resume", resumed, "--steps", 2 * STEPS)
+            self.assertEqual(ended.status, 0, ended.text)
+            self.assertEqual(ended.err.count("was trained with 12: the learning rate goes up again, from 0 to 0.009"),
+                             rises, ended.err)
 
     def test_a_run_in_fp16_goes_on_with_its_loss_scale(self):
         self.stop_and_go_on("1x1x1x1", "--dtype", "fp16", "--loss-scale", "1e8")

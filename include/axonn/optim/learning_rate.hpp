@@ -23,8 +23,9 @@ struct Names<LearningRateSchedule> {
                                                         {"wsd", LearningRateSchedule::wsd}};
 };
 
-// Linear warm-up to `peak` over `warmup` steps, then the schedule, which reaches `end` at step
-// `steps` and keeps it.
+// Linear warm-up to `peak` over `warmup` steps, then the schedule down to `end`, which stays.
+// A line falls from the step after the peak on, and has `end` in the last of `steps`. A cosine
+// begins with the peak, and would have `end` in the step after the last one, as in nanoGPT.
 struct LearningRate {
   double peak = 3e-4;
   double end = 3e-5;  // not with `constant`
