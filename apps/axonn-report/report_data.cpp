@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <ctime>
 #include <filesystem>
+#include <initializer_list>
 #include <map>
 #include <set>
 #include <utility>
@@ -47,14 +48,45 @@ std::vector<NamedRun> named_runs(const std::vector<std::string>& directories) {
   return runs;
 }
 
-// The table needs the grid of the newest start. The configuration is compared among drawn runs.
-void shorten(Json& run, bool drawn) {
+// null: it has none, or is no object.
+Json member_of(const Json& object, const std::string& key) {
+  const auto found = object.find(key);
+  return found != object.end() ? *found : Json();
+}
+
+Json some_of(const Json& object, std::initializer_list<const char*> keys) {
+  Json some = Json::object();
+  for (const char* key : keys)
+    if (Json member = member_of(object, key); !member.is_null()) some[key] = std::move(member);
+  return some;
+}
+
+// The configurations of the newest starts are compared. Of several hosts the page says how many.
+void shorten_drawn(Json& run) {
   Json& starts = run["starts"];
   for (size_t i = 0; i < starts.size(); ++i) {
     starts[i].erase("choices");
-    if (!drawn || i + 1 < starts.size()) starts[i].erase("configuration");
+    if (i + 1 < starts.size()) starts[i].erase("configuration");
+    const Json hosts = member_of(member_of(starts[i], "environment"), "hosts");
+    if (hosts.is_array() && hosts.size() > 1) starts[i]["environment"]["hosts"] = hosts.size();
   }
-  while (!drawn && starts.size() > 1) starts.erase(size_t{0});
+}
+
+// A row of the table, COLUMNS in report.js: there may be thousands.
+void shorten_row(Json& run) {
+  Json& starts = run["starts"];
+  if (!starts.empty()) {
+    Json newest = some_of(starts.back(), {"ranks"});
+    newest["environment"] = some_of(member_of(starts.back(), "environment"), {"grid"});
+    newest["configuration"]["train"] =
+        some_of(member_of(member_of(starts.back(), "configuration"), "train"), {"steps"});
+    starts = Json::array({std::move(newest)});
+  }
+  Json& metrics = run["metrics"];
+  metrics["axes"] = Json::object();
+  metrics["curves"] = some_of(metrics["curves"], {"loss", "validation_loss", "tokens_per_second", "images_per_second",
+                                                  "utilisation", "hidden_share", "peak_memory_bytes"});
+  run["stragglers"] = Json::array();
 }
 
 std::string time_text() {
@@ -79,7 +111,10 @@ Json report_data(const std::vector<std::string>& directories) {
     try {
       Json run = read_run(directory, name, is_drawn ? whole : summary);
       run["drawn"] = is_drawn;
-      shorten(run, is_drawn);
+      if (is_drawn)
+        shorten_drawn(run);
+      else
+        shorten_row(run);
       runs.push_back(std::move(run));
     } catch (const axonn::UserError& error) {
       if (named.size() == 1) throw;

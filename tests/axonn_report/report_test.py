@@ -136,6 +136,21 @@ class Report(ReportTest):
                                          "see those of others"])
         self.assertLess((self.directory / "report.html").stat().st_size, 16 << 20)
 
+    def test_a_run_that_is_not_drawn_is_a_row(self):
+        many = [{"name": f"n{number}", "ranks": 4} for number in range(1000)]
+        line = {**line_of(1, 2), **{f"own_{number}": number for number in range(1000)}, "validation_loss": 1}
+        for number in range(17):
+            self.write_run(f"run-{number}", [line], starts=[start_of(0), start_of(0, hosts=many)])
+        first, *_, last = self.report(*(f"run-{number}" for number in range(17)))["runs"]
+        self.assertEqual([start["environment"]["hosts"] for start in first["starts"]],
+                         [[{"name": "n1", "ranks": 4}], 1000])
+        self.assertIn("own_999", first["metrics"]["curves"])
+        self.assertEqual(last["starts"], [{"ranks": 4, "environment": {"grid": "2x1x2x1"},
+                                           "configuration": {"train": {"steps": 1000}}}])
+        self.assertEqual(set(last["metrics"]["curves"]), {"loss", "validation_loss", "tokens_per_second", "utilisation",
+                                                          "hidden_share", "peak_memory_bytes"})
+        self.assertLess(len(json.dumps(last)), 2000)
+
     def test_texts_stay_texts(self):
         self.write_run("plain", [line_of(1, 1)])
         plain = self.page("plain")

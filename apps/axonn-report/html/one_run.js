@@ -88,8 +88,8 @@ function drawStarts(run) {
   if (run.starts.length === 0) return [none("not known")];
   const rows = run.starts.map((start) => {
     const environment = environmentOf(start);
-    const hosts = Array.isArray(environment.hosts) ? environment.hosts.filter(isObject) : [];
-    const host = hosts.length === 1 ? textOf(hosts[0].name) : hosts.length > 1 ? `${hosts.length} hosts` : "";
+    const hosts = environment.hosts, alone = Array.isArray(hosts) && isObject(hosts[0]) ? hosts[0] : {};
+    const host = isNumber(hosts) ? `${hosts} hosts` : textOf(alone.name);
     return [textOf(start.step), textOf(environment.time), textOf(start.ranks), textOf(environment.grid), host,
       textOf(environment.axonn)];
   });
