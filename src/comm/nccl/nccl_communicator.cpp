@@ -54,6 +54,7 @@ class NcclCommunicator final : public Communicator {
         device_(device),
         host_(std::move(host)),
         token_(at::zeros({1}, at::TensorOptions().dtype(at::kInt).device(device))) {
+    check_same_settings(*host_.cpu, nccl_start_settings());
     check_devices(*host_.cpu, group, device);
   }
 

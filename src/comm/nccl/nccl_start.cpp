@@ -34,18 +34,29 @@ constexpr int kRanksPerRoot = 128;  // as in PyTorch
   return version;
 }
 
-[[maybe_unused]] int ranks_per_root() {
+// The newer starts, by headers and library.
+bool has_roots() {
+#ifdef AXONN_NCCL_HAS_ROOTS
+  return nccl_version() >= NCCL_VERSION(2, 23, 0);
+#else
+  return false;
+#endif
+}
+bool has_splits() {
+#ifdef AXONN_NCCL_SPLITS
+  return nccl_version() >= NCCL_VERSION(2, 18, 0);
+#else
+  return false;
+#endif
+}
+
+int ranks_per_root() {
   const int ranks = env::get_int("AXONN_NCCL_RANKS_PER_ROOT").value_or(kRanksPerRoot);
   AXONN_CHECK(ranks >= 1, "comm.nccl", "AXONN_NCCL_RANKS_PER_ROOT must be at least 1, got ", ranks);
   return ranks;
 }
 
-std::vector<int> roots_of([[maybe_unused]] int size) {
-#ifdef AXONN_NCCL_HAS_ROOTS
-  if (nccl_version() >= NCCL_VERSION(2, 23, 0)) return nccl_roots(size, ranks_per_root());
-#endif
-  return {0};
-}
+std::vector<int> roots_of(int size) { return has_roots() ? nccl_roots(size, ranks_per_root()) : std::vector<int>{0}; }
 
 // Each root's identity, known to all.
 std::vector<ncclUniqueId> exchanged(Communicator& cpu, const std::vector<int>& roots) {
@@ -74,6 +85,13 @@ void check_nccl(ncclResult_t result, const char* call, ncclComm_t comm) {
                                                       detail != nullptr ? "; " : "", detail != nullptr ? detail : ""));
 }
 
+std::vector<Setting> nccl_start_settings() {
+  return {{"AXONN_NCCL_RANKS_PER_ROOT", std::to_string(ranks_per_root())},
+          {"NCCL", has_roots()    ? "2.23 or newer"
+                   : has_splits() ? "2.18 to 2.22"
+                                  : "older than 2.18"}};
+}
+
 NcclStart start_by_identity(Communicator& cpu) {
   const std::vector<ncclUniqueId> ids = exchanged(cpu, roots_of(cpu.size()));
   const int size = cpu.size(), rank = cpu.rank();
@@ -91,7 +109,7 @@ NcclStart start_by_identity(Communicator& cpu) {
 
 std::optional<NcclStart> start_by_split([[maybe_unused]] ncclComm_t other, [[maybe_unused]] int rank) {
 #ifdef AXONN_NCCL_SPLITS
-  if (nccl_version() >= NCCL_VERSION(2, 18, 0))
+  if (has_splits())
     return NcclStart{"ncclCommSplit", [other, rank](ncclComm_t& made) {
                        return ncclCommSplit(other, /*color=*/0, /*key=*/rank, &made, /*config=*/nullptr);
                      }};

@@ -3,10 +3,12 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <nccl.h>
 
 #include "axonn/comm/communicator.hpp"
+#include "axonn/comm/same_settings.hpp"
 
 // Starts of NCCL's communicators. The newer ones are taken where both the headers of the build and
 // the library of the process have them.
@@ -19,6 +21,9 @@ struct NcclStart {
   std::string call;                                    // NCCL's function, for errors
   std::function<ncclResult_t(ncclComm_t& made)> make;  // waits for all members
 };
+
+// By these a process decides between the starts: all members of a group must have the same.
+std::vector<Setting> nccl_start_settings();
 
 // By identities, which the roots of the group choose: one member of AXONN_NCCL_RANKS_PER_ROOT with
 // NCCL 2.23 and newer, else its first one. `cpu` spans the group; every rank of it calls.

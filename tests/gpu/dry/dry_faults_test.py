@@ -122,6 +122,15 @@ class DryFaultsTest(DryTest):
         ended = self.pair(lambda rank: {"DRY_GPU_ARCH": str(80 + 10 * rank)}, devices=2)
         self.assert_refused(ended, "the GPUs of ranks 0 and 1 are of different kinds", "(sm_80)", "(sm_90)")
 
+    def test_ranks_that_would_start_nccl_in_other_ways(self):
+        for variable, values, words in (("AXONN_NCCL_RANKS_PER_ROOT", ("128", "2"), "AXONN_NCCL_RANKS_PER_ROOT = 2 and "
+                                         "rank 0 has 128"),
+                                        ("DRY_GPU_NCCL", ("22300", "21800"), "NCCL = 2.18 to 2.22 and rank 0 has 2.23 "
+                                         "or newer")):
+            with self.subTest(variable):
+                ended = self.pair(lambda rank: {variable: values[rank]}, devices=2)
+                self.assert_refused(ended, f"rank 1 has {words}")
+
     def test_a_gpu_without_code(self):
         for arch, fits in (("75", False), ("120", True)):
             ended = self.run_program(*TRAINING, environment=environment(DRY_GPU_ARCH=arch))
