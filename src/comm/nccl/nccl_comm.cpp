@@ -28,6 +28,7 @@ Made join(c10::Device device, const NcclStart& start, const DeviceCalls& calls) 
       const c10::cuda::CUDAGuard guard(device);
       ncclComm_t comm = nullptr;
       const ncclResult_t result = make(comm);
+      make = nullptr;  // the program's thread, not this one, ends what it keeps
       promise.set_value({result, comm});
     } catch (...) {
       promise.set_exception(std::current_exception());
@@ -48,6 +49,19 @@ NcclComm::NcclComm(const Group& group, const std::string& name, uint32_t channel
   const auto call =
       detail::concatenate(start.call, " of group '", name, "' (rank ", group.index, " of ", group.size(), ")");
   check_nccl(result, call.c_str(), nullptr);
+}
+
+// `kept_` is set before `ended_` is read, and abort() reads them the other way round.
+NcclStart NcclComm::keeping(std::shared_ptr<NcclComm> other, NcclStart start) {
+  start.make = [other = std::move(other), make = std::move(start.make)](ncclComm_t& made) {
+    other->kept_ = true;
+    if (other->ended_)
+      throw BackendError("comm.nccl", "the job had failed before a communicator could be split; see its first error");
+    const ncclResult_t result = make(made);
+    other->kept_ = false;
+    return result;
+  };
+  return start;
 }
 
 NcclComm::~NcclComm() {
@@ -73,7 +87,7 @@ void NcclComm::abort(std::span<const std::shared_ptr<Queue>> all) noexcept {
       ncclResult_t first = ncclSuccess;
       for (const auto& queue : all) {
         auto& communicator = static_cast<NcclComm&>(*queue);
-        if (communicator.ended_.exchange(true)) continue;
+        if (communicator.ended_.exchange(true) || communicator.kept_) continue;  // nothing is under way on kept ones
         const ncclResult_t ended = ncclCommAbort(communicator.comm_);
         if (first == ncclSuccess) first = ended;
       }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -31,6 +32,10 @@ class NcclComm final : public DeviceCalls::Queue {
            const DeviceCalls& calls);
   ~NcclComm() override;
 
+  // A start for which NCCL uses `other`, perhaps for ever. Until it has returned, `other` is
+  // neither destroyed nor aborted. BackendError where it has been aborted before.
+  static NcclStart keeping(std::shared_ptr<NcclComm> other, NcclStart start);
+
   ncclComm_t get() const { return comm_; }
   bool passed(const DeviceCalls::Mark& mark) override;  // a CUevent_st
   void abort(std::span<const std::shared_ptr<Queue>> all) noexcept override;
@@ -38,7 +43,7 @@ class NcclComm final : public DeviceCalls::Queue {
  private:
   const c10::Device device_;
   ncclComm_t comm_ = nullptr;
-  std::atomic<bool> ended_{false};
+  std::atomic<bool> ended_{false}, kept_{false};
 };
 
 }  // namespace axonn

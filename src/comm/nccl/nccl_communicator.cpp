@@ -147,7 +147,7 @@ NcclStart NcclCommunicator::start() const {
   auto split = start_by_split((*other)->comm(), rank());
   if (!split || any_sent_messages()) return start_by_identity(*host_.cpu);
   (*other)->finish();
-  return *std::move(split);
+  return NcclComm::keeping((*other)->communicator(), *std::move(split));
 }
 
 // A member would wait for the end of a message whose receiver calls for it only later.

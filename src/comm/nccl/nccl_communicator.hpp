@@ -26,8 +26,10 @@ struct NcclHost {
 void prepare_nccl();
 
 // NCCL's collectives on CUDA streams of their own, with one of NCCL's communicators and one stream
-// per priority, made when a collective first has it: then the host waits for all members. Every
-// rank of the group calls it. BackendError when NCCL is not built in, or fails.
+// per priority, made when a collective first has it: then the host waits for all members. For a
+// second and third priority it also waits for what the device has to do for the first one, since
+// NCCL splits a communicator only where nothing is under way. Every rank of the group calls it.
+// BackendError when NCCL is not built in, or fails.
 std::unique_ptr<Communicator> make_nccl_communicator(const Group& group, const std::string& name, c10::Device device,
                                                      NcclHost host);
 

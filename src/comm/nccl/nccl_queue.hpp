@@ -29,6 +29,7 @@ class NcclQueue : public std::enable_shared_from_this<NcclQueue> {
   NcclQueue& operator=(const NcclQueue&) = delete;
 
   ncclComm_t comm() const { return comm_->get(); }
+  const std::shared_ptr<NcclComm>& communicator() const { return comm_; }
   cudaStream_t stream() const { return stream_.stream(); }
   c10::cuda::CUDAStream cuda_stream() const { return stream_; }
   c10::Device device() const { return device_; }

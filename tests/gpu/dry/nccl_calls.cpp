@@ -23,12 +23,13 @@ struct Communicator {
   int number, rank, size;
   std::string id;
   int splits = 0;
-  cudaStream_t stream = nullptr;  // the newest work's
+  std::atomic<bool> is_split = false;  // now, by a call that has not returned
+  cudaStream_t stream = nullptr;       // the newest work's
 };
 
 thread_local int open_groups = 0;
 
-// Communicators, by the function that made them.
+// Communicators, by the function that made them, and faults, by their names.
 struct Made {
   std::mutex mutex;
   std::map<std::string, int, std::less<>> by;
@@ -36,6 +37,11 @@ struct Made {
 Made& all_made() {
   static auto* const the = new Made;
   return *the;
+}
+
+void count(const std::string& what) {
+  const std::lock_guard lock(all_made().mutex);
+  ++all_made().by[what];
 }
 
 Communicator& communicator_of(ncclComm_t comm) { return *reinterpret_cast<Communicator*>(comm); }
@@ -48,9 +54,13 @@ ncclResult_t make(ncclComm_t* comm, const char* function, const std::string& id,
   auto* const communicator = new Communicator{.number = made++, .rank = rank, .size = size, .id = id};
   *comm = reinterpret_cast<ncclComm_t>(communicator);
   write("communicator", join(communicator->number, id, rank, size, function));
-  const std::lock_guard lock(all_made().mutex);
-  ++all_made().by[function];
+  count(function);
   return ncclSuccess;
+}
+
+void end(ncclComm_t comm, const char* how) {
+  if (communicator_of(comm).is_split) count("an end while it is split");
+  write("communicator-end", join(communicator_of(comm).number, how));
 }
 
 // `what` holds all that must be equal on every member.
@@ -99,20 +109,24 @@ DRY_EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclC
   Communicator& parent = communicator_of(comm);
   const bool idle = parent.stream == nullptr || cudaStreamQuery(parent.stream) == cudaSuccess;
   if (color != 0 || key != parent.rank || !idle) return ncclInvalidUsage;
-  return make(made, "ncclCommSplit", parent.id + "/" + std::to_string(parent.splits++), parent.rank, parent.size);
+  parent.is_split = true;
+  const ncclResult_t result =
+      make(made, "ncclCommSplit", parent.id + "/" + std::to_string(parent.splits++), parent.rank, parent.size);
+  parent.is_split = false;
+  return result;
 }
-// For tests: how many communicators a function has made in this process.
+// For tests: how many communicators a function has made in this process, or how often a fault came.
 DRY_EXPORT int dry_communicators_by(const char* function) {
   const std::lock_guard lock(all_made().mutex);
   const auto found = all_made().by.find(std::string_view(function));
   return found == all_made().by.end() ? 0 : found->second;
 }
 DRY_EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  write("communicator-end", join(communicator_of(comm).number, "destroyed"));
+  end(comm, "destroyed");
   return ncclSuccess;
 }
 DRY_EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  write("communicator-end", join(communicator_of(comm).number, "aborted"));
+  end(comm, "aborted");
   end_hangs_of(communicator_of(comm).number);
   return ncclSuccess;
 }

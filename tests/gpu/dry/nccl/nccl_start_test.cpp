@@ -8,6 +8,7 @@
 #include <ATen/ops/empty.h>
 
 #include "axonn/comm/environment.hpp"
+#include "axonn/core/error.hpp"
 
 namespace axonn {
 namespace {
@@ -48,6 +49,14 @@ TEST(NcclStart, DoesNotWaitForAMessage) {
   });
   EXPECT_EQ(made_by("ncclCommInitRank"), 4);
   EXPECT_EQ(made_by("ncclCommSplit"), 0);
+}
+
+// One rank's split fails, and so the job; the other one's never returns.
+TEST(NcclStart, LeavesACommunicatorAloneWhileItIsSplit) {
+  EXPECT_THROW(sum_at_all_priorities(2), BackendError);
+  EXPECT_EQ(made_by("ncclCommInitRank"), 2);
+  EXPECT_EQ(made_by("ncclCommSplit"), 0);
+  EXPECT_EQ(made_by("an end while it is split"), 0);
 }
 
 TEST(NcclStart, HasARootForEachTwoRanks) {
