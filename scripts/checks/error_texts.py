@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fails if an error message contains no cure and is not listed in docs/troubleshooting.md:
-error_texts.py [--write] [ROOT]. It reads messages from AXONN_CHECK, UserError, BrokenCheckpoint, BackendError and, in
-tcp_*.cpp, fail() and fail_job(); "..." stands for a value. --write adds rows for missing messages,
+error_texts.py [--write] [ROOT]. It reads messages from AXONN_CHECK, UserError, OneRankError, BrokenCheckpoint,
+BackendError and, in tcp_*.cpp, fail() and fail_job(); "..." stands for a value. --write adds rows for missing messages,
 with an empty cure that fails the check, and removes rows whose message no longer exists."""
 import pathlib
 import re
@@ -12,7 +12,7 @@ PAGE = "docs/troubleshooting.md"
 SAYS_CURE = re.compile(r"\b(must|needs?|at least|at most|use|give|choose|set|try|did you mean|instead|install|"
                        r"build with|make|name|such as|is one of|takes?|from \S+ to|belongs in|start|call|resume|"
                        r"remove|free|wait|run|see|say|cannot be|only)\b|;")
-CALL = re.compile(r"\b(AXONN_CHECK|UserError|BrokenCheckpoint|BackendError|fail|fail_job)\s*\(")
+CALL = re.compile(r"\b(AXONN_CHECK|UserError|OneRankError|BrokenCheckpoint|BackendError|fail|fail_job)\s*\(")
 ROW = re.compile(r"^\| `(.+?)` \| (.*) \|$")
 
 

@@ -55,7 +55,8 @@ void print(const std::string& program, const std::string& text, int rank) {
 
 bool another_rank_tells(const std::exception& error, MetBy met) {
   if (met == MetBy::all) return true;
-  return dynamic_cast<const UserError*>(&error) != nullptr && !launched_first_of_host();
+  const bool of_one_rank = dynamic_cast<const OneRankError*>(&error) != nullptr;
+  return !of_one_rank && dynamic_cast<const UserError*>(&error) != nullptr && !launched_first_of_host();
 }
 
 }  // namespace

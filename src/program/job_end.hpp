@@ -19,8 +19,8 @@ enum class MetBy : uint8_t {
 
 // Before there is an Environment, so ranks cannot ask each other. Rank 0 tells its error at once.
 // The others wait first: where it ends the job, the launcher ends them too. Else the first rank of
-// each host tells a UserError, which the others there have met in the same files and variables. All
-// other errors are told by each rank. Returns the exit status.
+// each host tells a UserError, which the others there have met in the same files and variables. A
+// OneRankError, and all other errors, are told by each rank. Returns the exit status.
 int end_before_start(const std::string& program, const std::exception& error, bool verbose, MetBy met);
 
 // After the job, if its output could not be written. Returns the exit status.

@@ -3,7 +3,7 @@ import pathlib
 import unittest
 
 from gpt_runs import GptTest, TRAINING
-from program_runs import NIGHT, free_port, refusal_seconds
+from program_runs import NIGHT, RUN_SECONDS, free_port, refusal_seconds
 
 
 class UnlikeRanks(GptTest):
@@ -152,6 +152,18 @@ class UnlikeRanks(GptTest):
     def test_only_one_rank_resumes(self):
         ended = self.train_unlike(["--resume", "auto"], "--grid", "1x1x2x1")
         self.assert_refused(ended, "rank 1 has --resume = auto and rank 0 has nothing")
+
+    def test_another_secret_is_told_by_its_rank(self):
+        """Also if it is not the first rank of its host. Rank 0 goes on waiting for the right one."""
+        place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        job = self.start("train", "--data", self.text, "--out", "run", *TRAINING, "--grid", "1x1x2x1", ranks=2,
+                         launcher=lambda rank: place | {"RANK": str(rank), "LOCAL_RANK": str(rank),
+                                                        "AXONN_SECRET": f"of rank {rank}"})
+        self.addCleanup(job.end)
+        err = job.processes[1].communicate(timeout=RUN_SECONDS)[1].decode()
+        self.assertEqual(job.processes[1].returncode, 2, err)
+        self.assertIn("[rank 1] gpt: rank 1 of 2 and rank 0 at 127.0.0.1 port ", err)
+        self.assertIn("have different values of AXONN_SECRET", err)
 
     def test_shared_memory_of_some(self):
         place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}

@@ -25,6 +25,12 @@ class UserError : public Error {
   using Error::Error;
 };
 
+// The same, of one rank of a job: nobody else can tell it.
+class OneRankError : public UserError {
+ public:
+  using UserError::UserError;
+};
+
 // A bug in axonn.
 class InternalError : public Error {
  public:

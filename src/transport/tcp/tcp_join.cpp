@@ -75,14 +75,18 @@ std::optional<Answer> Start::ask_rank_0(const Descriptor& socket) {
 }
 
 void Start::check(const Answer& answer) const {
-  AXONN_CHECK(answer.verdict != Verdict::other_secret, kWhere, me(), " and ", where_rank_0_is(),
-              " have different values of AXONN_SECRET; need the same for all ranks, and another MASTER_PORT for "
-              "another job");
-  AXONN_CHECK(answer.verdict != Verdict::other_size, kWhere, me(), " came to ", where_rank_0_is(),
-              ", whose job has WORLD_SIZE ", answer.ranks,
-              "; need the same WORLD_SIZE for all and another MASTER_PORT for another job");
-  AXONN_CHECK(answer.verdict != Verdict::taken, kWhere, me(), " is there already, says ", where_rank_0_is(),
-              "; need a different RANK for each process");
+  if (answer.verdict == Verdict::other_secret)
+    throw OneRankError(
+        kWhere, detail::concatenate(me(), " and ", where_rank_0_is(),
+                                    " have different values of AXONN_SECRET; need the same for all ranks, and another "
+                                    "MASTER_PORT for another job"));
+  if (answer.verdict == Verdict::other_size)
+    throw OneRankError(
+        kWhere, detail::concatenate(me(), " came to ", where_rank_0_is(), ", whose job has WORLD_SIZE ", answer.ranks,
+                                    "; need the same WORLD_SIZE for all and another MASTER_PORT for another job"));
+  if (answer.verdict == Verdict::taken)
+    throw OneRankError(kWhere, detail::concatenate(me(), " is there already, says ", where_rank_0_is(),
+                                                   "; need a different RANK for each process"));
 }
 
 // Waits for the connection from the parent in the tree.
