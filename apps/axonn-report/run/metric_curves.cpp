@@ -27,11 +27,11 @@ double value_of(const axonn::NamedNumbers& numbers, std::string_view key) {
 
 }  // namespace
 
-void MetricCurves::Bin::add(double number) {
-  least = count == 0 ? number : std::min(least, number);
-  most = count == 0 ? number : std::max(most, number);
-  sum += number;
-  last = number;
+void MetricCurves::Bin::add(double value) {
+  least = count == 0 ? value : std::min(least, value);
+  most = count == 0 ? value : std::max(most, value);
+  sum += value;
+  last = value;
   ++count;
 }
 

@@ -33,7 +33,7 @@ class MetricCurves {
     int64_t number = 0;  // each has `width_` steps
     int64_t count = 0;   // finite numbers
     double least = 0, most = 0, sum = 0, last = 0;
-    void add(double number);
+    void add(double value);
     void join(const Bin& later);
   };
   struct Curve {

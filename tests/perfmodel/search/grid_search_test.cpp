@@ -68,7 +68,9 @@ TEST(GridSearch, DividesRowsOfQueriesWhereThatIsFaster) {
     EXPECT_TRUE(on.attention_rows);
     EXPECT_EQ(best.value, std::min(on.value, off.value)) << sequence;
     EXPECT_EQ(best.attention_rows, on.value < off.value) << sequence;
-    if (sequence > 512) EXPECT_LT(on.value, off.value);
+    if (sequence > 512) {
+      EXPECT_LT(on.value, off.value);
+    }
   }
 }
 
