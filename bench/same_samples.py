@@ -29,10 +29,11 @@ import peers_unet
 WORD = 0xFFFFFFFF
 
 
-def philox(seed, index, stream):
-    """The four words of every index (a tensor of int64). Multiplications wrap as in C."""
-    c0, c1, c2, c3, k0, k1 = (index & WORD, index >> 32, torch.zeros_like(index), torch.full_like(index, stream),
-                              seed & WORD, seed >> 32)
+def philox(seed, index, stream, step=0):
+    """The four words of every index (a tensor of int64); `step` is one number, or one per index.
+    Multiplications wrap as in C."""
+    c0, c1, c2, c3, k0, k1 = (index & WORD, index >> 32, torch.zeros_like(index) + step,
+                              torch.full_like(index, stream), seed & WORD, seed >> 32)
     for _ in range(10):
         p0, p1 = c0 * 0xD2511F53, c2 * 0xCD9E8D57
         c0, c2, c1, c3 = (p1 >> 32 & WORD) ^ c1 ^ k0, (p0 >> 32 & WORD) ^ c3 ^ k1, p1 & WORD, p0 & WORD
@@ -72,14 +73,20 @@ def samples(images, seed, first, job):
     return clean, times, noise_of(seed, first, job.batch, job.image)
 
 
-def weights_of(run):
-    """Name -> flat values, in the order of the network."""
-    data = next(run.glob("step-*/x0-y0-z0.safetensors")).read_bytes()
+def tensors_in(path):
+    """Name -> values of a safetensors file in fp32, in the order of its header."""
+    data = path.read_bytes()
     begin = 8 + struct.unpack("<Q", data[:8])[0]
     header = json.loads(data[8:begin])
-    return {name.removeprefix("weights/"): torch.frombuffer(
-                bytearray(data[begin + entry["data_offsets"][0]:begin + entry["data_offsets"][1]]), dtype=torch.float32)
-            for name, entry in header.items() if name.startswith("weights/")}
+    return {name: torch.frombuffer(bytearray(data[slice(*(begin + at for at in entry["data_offsets"]))]),
+                                   dtype=torch.float32).view(entry["shape"])
+            for name, entry in header.items() if name != "__metadata__" and entry["dtype"] == "F32"}
+
+
+def weights_of(run):
+    """Name -> values, in the order of the network."""
+    tensors = tensors_in(next(run.glob("step-*/x0-y0-z0.safetensors")))
+    return {name.removeprefix("weights/"): values for name, values in tensors.items() if name.startswith("weights/")}
 
 
 def leaves(module):

@@ -32,6 +32,8 @@ SETTINGS = {
     "linear_schedules": Smallest(f"--turns 1 --bin {{bin}} -- --grid 2x1x1x1 {NETWORK} --vocab 256 --batch 2 "
                                  "--micro-batch 2", needs=("hosts",)),
     "loading": Smallest("{scratch}/model --grid 1x2x1x1 --repetitions 1", ranks=2),
+    "loss_beside_pytorch": Smallest("--data {top}/docs --steps 2 --grids 1x1x1x1 1x1x2x1 --vocabulary 300 --bin {bin}",
+                                    needs=("torch",)),
     "loss_curves": Smallest("grids --data {top}/docs --steps 2 --grids 1x1x1x1 2x1x1x1 --program {bin}/gpt "
                             "--out {scratch}", ranks=2),
     "memory": Smallest(f"--grids 1x1x2x1 --gpt {{bin}}/gpt -- {NETWORK} --vocab 256", ranks=2),
