@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/json/json_depth.hpp"
 #include "axonn/core/sentence.hpp"
 #include "axonn/core/utf8.hpp"
 #include "core/files.hpp"
@@ -23,6 +24,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kWhere = "data.corpus";
+constexpr uint64_t kMostCount = uint64_t{1} << 58;  // files of so many tokens have sizes that 63 bits hold
 constexpr const char *kDescription = "job.json", *kState = "state.json", *kLock = "lock", *kTokenizer = "tokenizer";
 
 // The results in the directory, and the endings of their later names. The summary comes last.
@@ -36,12 +38,18 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
+UserError damaged(const fs::path& path) {
+  return UserError(kWhere, shown(path) + " is damaged; start again with --overwrite");
+}
+
 // Whether a directory of a tokenization holds something that a further start can use.
 bool is_begun(const fs::path& partial) { return is_there(partial / kState) || is_there(partial / kTokenizer); }
 
 Json read_json(const fs::path& path) {
-  Json file = Json::parse(disk::read_text(path), nullptr, /*allow_exceptions=*/false);
-  AXONN_CHECK(file.is_object(), kWhere, shown(path), " is damaged; start again with --overwrite");
+  const std::string text = disk::read_text(path);
+  Json file;
+  if (is_shallow_json(text)) file = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!file.is_object()) throw damaged(path);
   return file;
 }
 
@@ -106,6 +114,7 @@ void JobFiles::check_same(const Json& description) const {
                                                 "; give the same again, or start again with --overwrite"));
   }
   const Json &was = before.value("files", Json::array()), &is = description.at("files");
+  if (!was.is_array()) throw damaged(partial_ / kDescription);
   AXONN_CHECK(was.size() == is.size(), kWhere, shown(partial_), " was begun with ", was.size(),
               " files, now there are ", is.size(), "; give the same inputs, or start again with --overwrite");
   for (size_t i = 0; i < is.size(); ++i)
@@ -118,7 +127,11 @@ std::optional<JobState> JobFiles::state() const {
   const Json file = read_json(partial_ / kState);
   JobState state;
   try {
-    const auto get = [&](const char* key) { return file.at(key).get<int64_t>(); };
+    const auto get = [&](const char* key) {
+      const Json& count = file.at(key);
+      if (!count.is_number_unsigned() || count.get<uint64_t>() > kMostCount) throw damaged(partial_ / kState);
+      return count.get<int64_t>();
+    };
     state.place = {.file = static_cast<size_t>(get("file")), .offset = get("offset"), .line = get("line")};
     const auto hash = file.at("hash").get<std::string>();
     state.shard = {.documents = get("documents"), .tokens = get("tokens"), .hash = 0};
@@ -127,7 +140,7 @@ std::optional<JobState> JobFiles::state() const {
     state.replaced = get("replaced"), state.skipped_lines = get("skipped_lines");
     state.complete = file.at("complete").get<bool>();
   } catch (const nlohmann::json::exception&) {
-    throw UserError(kWhere, shown(partial_ / kState) + " is damaged; start again with --overwrite");
+    throw damaged(partial_ / kState);
   }
   return state;
 }

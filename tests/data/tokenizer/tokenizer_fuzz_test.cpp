@@ -36,7 +36,7 @@ void fuzz_files(const std::vector<std::pair<std::string, std::string>>& good, ui
   size_t read = 0, refused = 0;
   fuzz::rounds(count, [&](Random& random) {
     const auto& [name, content] = good[random.below(good.size())];
-    const auto path = scratch.file(name, random.one_in(8) ? content : fuzz::mutated(content, random));
+    const auto path = scratch.file(name, random.one_in(8) ? content : fuzz::changed(content, random));
     ++(fuzz::read([&] { use(path, random); }) ? read : refused);
   });
   EXPECT_GT(read, 10U);
@@ -55,14 +55,24 @@ TEST(TokenizerFuzz, RanksAreReadOrRefused) {
   fuzz_files({{"gpt2.tiktoken", test::ranks_of_bytes() + "YWI= 256\nYWJjZA== 257\n"}}, 600);
 }
 
-TEST(TokenizerFuzz, MergesAreReadOrRefused) {
+TEST(TokenizerFuzz, VocabulariesWithMergesAreReadOrRefused) {
   const test::Scratch scratch;
-  const test::Json model = test::byte_level_json()["model"];
-  scratch.file("vocab.json", model["vocab"].dump());
-  fuzz::rounds(600, [&](Random& random) {
-    const auto path = scratch.file("merges.txt", fuzz::mutated("#version: 0.2\nh e\nl l\nhe ll\n", random));
-    fuzz::read([&] { use(path, random); });
+  const std::vector<std::pair<std::string, std::string>> good = {
+      {"vocab.json", test::byte_level_json()["model"]["vocab"].dump()},
+      {"merges.txt", "#version: 0.2\nh e\nl l\nhe ll\n"},
+      {"tokenizer_config.json",
+       R"({"tokenizer_class": "Qwen2Tokenizer", "bos_token": null, "eos_token": {"content": "<|endoftext|>"},
+           "added_tokens_decoder": {"260": {"content": "<|endoftext|>", "special": true, "lstrip": true},
+                                    "261": {"content": "[x]", "normalized": true, "rstrip": true}}})"}};
+  size_t read = 0, refused = 0;
+  fuzz::rounds(1200, [&](Random& random) {
+    const size_t bad = random.below(good.size() + 1);
+    for (size_t file = 0; file < good.size(); ++file)
+      scratch.file(good[file].first, file == bad ? fuzz::changed(good[file].second, random) : good[file].second);
+    ++(fuzz::read([&] { use(scratch.path(), random); }) ? read : refused);
   });
+  EXPECT_GT(read, 100U);
+  EXPECT_GT(refused, 100U);
 }
 
 // Any text that is UTF-8 comes back.
