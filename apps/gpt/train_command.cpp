@@ -74,7 +74,14 @@ class TrainCommand : axonn::HoldsOptions<GptOptions>, public axonn::TrainingComm
   }
 
   axonn::NetworkModel network() const override {
-    return axonn::network_model(options.preset.empty() ? "this network" : options.preset, options.model.shape);
+    axonn::NetworkModel model =
+        axonn::network_model(options.preset.empty() ? "this network" : options.preset, options.model.shape);
+    model.memory = [of_plain = model.memory, mask = options.document_mask](const axonn::GridShape& grid,
+                                                                           axonn::MemoryOptions memory) {
+      memory.document_mask = mask;
+      return of_plain(grid, memory);
+    };
+    return model;
   }
   int64_t& checkpoint_every() override { return options.model.checkpoint_every; }
 

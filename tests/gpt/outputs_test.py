@@ -5,7 +5,7 @@ import pathlib
 import re
 import unittest
 
-from gpt_runs import GptTest, TRAINING
+from gpt_runs import GptTest, NETWORK, TRAINING
 from program_runs import HAS_MPI, metrics
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -83,6 +83,15 @@ class Outputs(GptTest):
         self.assertIn("--machine compares with the memory of a GPU", said(*grid, "--device", "cuda"))
         self.refuse("train", "--dry-run", "--model", "gpt80b", *grid, "--batch", "1024", "--machine", "perlmuter",
                     words=["did you mean 'perlmutter'?"])
+
+    def test_a_dry_run_counts_the_mask_of_documents(self):
+        def activations(*flags):
+            ended = self.gpt("train", "--dry-run", *NETWORK, "--sequence", "2048", "--batch", "2", *flags)
+            self.assertEqual(ended.status, 0, ended.text)
+            return float(re.search(r"\n  activations +([\d.]+) MiB\n", ended.out)[1])
+
+        mask = 2 * 2048 * 2048 * 4 / 2**20  # fp32
+        self.assertAlmostEqual(activations("--document-mask") - activations(), mask, delta=0.02)
 
     def test_metrics_have_the_documented_keys(self):
         run = self.train("run", "--steps", "4", "--validate-every", "2")

@@ -179,6 +179,32 @@ TEST(Memory, OfDividedRowsHasTheirProbabilitiesOnly) {
   EXPECT_EQ(all.activation_bytes, divided.activation_bytes);
 }
 
+// One mask for all blocks, and one more for each block whose window is shorter than the sequence.
+TEST(Memory, OfADocumentMaskIsASquareOfTheSequence) {
+  DecoderShape shape = {.layers = 4, .hidden = 48, .heads = 6, .sequence = 10, .vocabulary = 100};
+  constexpr int64_t kMask = 2 * 3 * 10 * 10;  // bytes of three sequences
+  const auto more = [&](MemoryOptions options) {
+    options.micro_batch = 3;
+    options.element_bytes = 2;
+    const int64_t plain = predict_memory(shape, {.x = 2, .y = 2}, options).activation_bytes;
+    options.document_mask = true;
+    return predict_memory(shape, {.x = 2, .y = 2}, options).activation_bytes - plain;
+  };
+  EXPECT_EQ(more({}), kMask);
+  EXPECT_EQ(more({.attention_rows = true, .checkpoint_every = 1}), kMask);
+  shape.window = 10;
+  EXPECT_EQ(more({}), kMask);
+  shape.window = 4;
+  EXPECT_EQ(more({}), 5 * kMask);
+  EXPECT_EQ(more({.dropout = true}), kMask);
+  EXPECT_EQ(more({.attention_rows = true}), 3 * kMask);
+  EXPECT_EQ(more({.checkpoint_every = 2}), 4 * kMask);  // blocks 1 and 3, and one that is run again
+  shape.windowed_layers = 1;
+  EXPECT_EQ(more({}), 2 * kMask);
+  shape.windowed_layers = 0;
+  EXPECT_EQ(more({.checkpoint_every = 1}), kMask);
+}
+
 TEST(Memory, OfActivationsAndLogitsFollowsTheMicroBatchAndTheElement) {
   const GridShape grid = {.x = 2, .y = 2, .z = 2};
   const auto one = predict_memory(kGpt2, grid, {.micro_batch = 1}),

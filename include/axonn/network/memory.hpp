@@ -20,6 +20,7 @@ struct MemoryOptions {
   bool dropout = false;          // attention dropout keeps its probabilities: there is no fused kernel for it
   int64_t attention_block = 0;   // without dropout: queries per block, probabilities are kept; 0: the fused kernel
   bool attention_rows = false;   // ranks with the same heads divide the rows of queries
+  bool document_mask = false;    // for decoders: attention within documents, by a mask of each sequence
   int64_t checkpoint_every = 0;  // activation checkpointing of every n-th block; 0: none
   int64_t gathered_blocks = 1;   // weights gathered over Z at a time: the one in use and those gathered ahead
   int64_t scattered_blocks = 1;  // gradients on their way to the reduce-scatter at a time, with the one in progress
@@ -69,7 +70,8 @@ struct MemoryPrediction {
   // the fused kernel keeps its own outputs too, m h/(X Y).
   // A checkpointed block keeps only its input, m h/Y. The whole list counts once more, for the
   // block that is run again. The last norm: 2 m h/Y and 2 m. With dropout the embedding's mask:
-  // m h/Y. Left out: ids, targets and masks of one byte.
+  // m h/Y. With a document mask: m s, and without dropout m s for each block with a window (1/Y
+  // with divided rows). Left out: ids, targets and masks of one byte.
   int64_t activation_bytes = 0;
 
   // The loss: logits_copies m ceil(V/X) elements at once (3: probabilities, their gradient, and a

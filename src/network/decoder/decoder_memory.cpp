@@ -116,19 +116,35 @@ KeptPerToken kept_per_token(const DecoderShape& shape, const GridShape& grid, co
   return {.dense = attention + kept_of_mlp * share_of_x(shape.mlp()), .sparse = attention + experts};
 }
 
+// Of so many blocks, those that keep more than their input.
+int64_t whole_blocks(int64_t blocks, const MemoryOptions& options) {
+  return options.checkpoint_every > 0 ? blocks - ceil_divide(blocks, options.checkpoint_every) : blocks;
+}
+
+// Elements of a token's row in the mask of documents, and in the masks that blocks make of it for
+// their window, which only the fused kernel keeps.
+int64_t mask_elements(const DecoderShape& shape, const GridShape& grid, const MemoryOptions& options) {
+  if (!options.document_mask) return 0;
+  const int64_t windowed = shape.window < shape.sequence && !options.dropout ? shape.windowed() : 0;
+  const int64_t again = options.checkpoint_every > 0 && windowed > 0 ? 1 : 0;
+  return shape.sequence +
+         (whole_blocks(windowed, options) + again) * ceil_divide(shape.sequence, options.attention_rows ? grid.y : 1);
+}
+
 int64_t activation_elements(const DecoderShape& shape, const GridShape& grid, int64_t rows,
                             const MemoryOptions& options) {
   const KeptPerToken kept = kept_per_token(shape, grid, options);
   const int64_t h = kept_features(shape, grid, options), every = options.checkpoint_every;
-  const auto whole_of = [&](int64_t blocks) { return every > 0 ? blocks - ceil_divide(blocks, every) : blocks; };
   const int64_t sparse = shape.expert_layers();
-  int64_t elements = whole_of(shape.layers - sparse) * kept.dense + whole_of(sparse) * kept.sparse;
+  int64_t elements =
+      whole_blocks(shape.layers - sparse, options) * kept.dense + whole_blocks(sparse, options) * kept.sparse;
   if (every > 0) {
     const int64_t again = sparse == shape.layers ? kept.sparse
                           : sparse == 0          ? kept.dense
                                                  : std::max(kept.dense, kept.sparse);
     elements += again + ceil_divide(shape.layers, every) * h;
   }
+  elements += mask_elements(shape, grid, options);
   return rows * (elements + 2 * h + (shape.norm_bias ? 2 : 1) + (options.dropout ? h : 0));
 }
 
