@@ -63,6 +63,7 @@ SETTINGS = {
     "scattered_update": Smallest(f"--turns 1 --divisor 1000 {ADAMW}", ranks=2),
     "stage_chains": Smallest("--from 10 --to 10 --repetitions 1"),
     "token_shards": Smallest("--tokens 100k --directory {scratch}"),
+    "tokenizing": Smallest("bytes {top}/docs --repetitions 1 --directory {scratch}"),
     "wrapped": Smallest(f"{NETWORK} --batch 2 --steps 1 --warmup 1", ranks=2),
     "wrapped.py": Smallest("plain --network gpt --modes ddp --repeats 1 --steps 1 --warmup 1 --bin {bin}", ranks=2,
                            needs=("torch",)),

@@ -39,8 +39,9 @@ struct TokenizeOptions {
   int workers = 0;  // threads; 0: one per core that the process may use
   bool resume = false, overwrite = false;
   // The results do not depend on these.
-  double seconds_between_saves = 1;        // between two states for `resume`
-  int64_t chunk_bytes = int64_t{1} << 20;  // the texts that a worker takes at once
+  double seconds_between_saves = 1;  // between two states for `resume`
+  // The texts that a worker takes at once. Few, so that all workers end at about the same time.
+  int64_t chunk_bytes = int64_t{1} << 18;
 
   // Called on the calling thread after each part: the work, "counting words" or "encoding", and
   // the bytes of the files that are done, of all.
