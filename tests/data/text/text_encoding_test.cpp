@@ -144,7 +144,7 @@ TEST_F(TextEncodingTest, TheTokensAreThoseOfTheWholeText) {
 TEST_F(TextEncodingTest, ThreadsWriteTheSameShard) {
   const Tokenizer bytes = Tokenizer::bytes();
   std::string text;
-  for (int i = 0; i < 500'000; ++i) text += std::to_string(i * 7919 % 99991) + " ";
+  for (int i = 0; i < 500'000; ++i) text += std::to_string(int64_t{i} * 7919 % 99991) + " ";
   const TextFiles texts = find({text}, bytes);
   const TextEncoding encoding(texts, bytes, DocumentEnds::line_breaks);
   for (const int threads : {1, 3}) {

@@ -54,7 +54,7 @@ class TextCacheTest : public testing::Test {
  protected:
   // Some megabytes, so that every rank has a part.
   TextCacheTest() {
-    for (int i = 0; i < 600'000; ++i) content += std::to_string(i * 7919 % 99991) + "\n";
+    for (int i = 0; i < 600'000; ++i) content += std::to_string(int64_t{i} * 7919 % 99991) + "\n";
     write_text(content);
   }
 

@@ -21,6 +21,8 @@ nlohmann::json parse_json(const FileText& file) {
   } catch (const nlohmann::json::parse_error& error) {
     throw UserError(kWhere, detail::concatenate(file.name(), " is not JSON at byte ", error.byte,
                                                 "; download it again, it may be cut short"));
+  } catch (const nlohmann::json::out_of_range&) {
+    throw UserError(kWhere, detail::concatenate(file.name(), " has a number that no double holds; download it again"));
   }
 }
 
