@@ -54,6 +54,12 @@ void measure(axonn::Environment& environment, const std::string& path, const axo
                 static_cast<double>(bytes) / 1e6, seconds[0], seconds[1], seconds[1] / seconds[0]);
 }
 
+// The error is the same on all ranks.
+int end_after(const std::exception& error) {
+  if (axonn::launched_rank() == 0) std::fprintf(stderr, "loading: %s\n", axonn::sentence_of(error).c_str());
+  return 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -66,10 +72,13 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   try {
     axonn::Environment environment;
-    measure(environment, directory, axonn::parse_grid_shape(grid), repetitions);
-    return 0;
-  } catch (const std::exception& error) {  // the same on all ranks
-    if (axonn::launched_rank() == 0) std::fprintf(stderr, "loading: %s\n", axonn::sentence_of(error).c_str());
-    return 1;
+    try {
+      measure(environment, directory, axonn::parse_grid_shape(grid), repetitions);
+      return 0;
+    } catch (const std::exception& error) {  // before the environment ends: other ranks may still read from this one
+      return end_after(error);
+    }
+  } catch (const std::exception& error) {
+    return end_after(error);
   }
 }

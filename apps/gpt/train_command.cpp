@@ -114,10 +114,13 @@ class TrainCommand : axonn::HoldsOptions<GptOptions>, public axonn::TrainingComm
     axonn::TextTask task(context, network, *data_, seed, plan.train.rows(plan.grid),
                          options.document_mask ? data_->tokenizer()->end_token() : std::nullopt);
     if (plan.train.sample_every > 0) task.set_samples(options.samples);
-    axonn::all_ranks_or_none(environment.world(), [&] {
-      if (context.rank() == 0) keep_origin(plan.train.out, options, data_->tokenizer(), resumed ? &*resumed : nullptr);
+    task.set_begin([&] {
+      axonn::all_ranks_or_none(environment.world(), [&] {
+        if (context.rank() == 0)
+          keep_origin(plan.train.out, options, data_->tokenizer(), resumed ? &*resumed : nullptr);
+      });
+      cache_->keep();
     });
-    cache_->keep();
     axonn::run_training(environment, context, parameters, task, plan,
                         {.title = title_of(parameters),
                          .data = data_text(),

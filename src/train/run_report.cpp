@@ -61,6 +61,7 @@ void RunReport::begin(const Beginning& beginning) {
   gemm_flops_ = gemm.item<double>();
   const std::string linear = network_.context.scheduler().linear_text();
   const std::string environment = environment_json(network_, beginning.identity, everyone_);
+  network_.task.begin();
   all_ranks_or_none(everyone_, [&] {
     if (!lead()) return;
     open_files(beginning, environment);

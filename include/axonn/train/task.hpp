@@ -75,6 +75,12 @@ class TrainTask {
   // Whether the run is to stop, for validate() and write_samples(). The answer must be the same on
   // every rank.
   void set_stop(std::function<bool()> stop) { stop_ = std::move(stop); }
+  // What each start of a run does when nothing can refuse it any more, before its first file is
+  // written. Collective.
+  void set_begin(std::function<void()> begin) { begin_ = std::move(begin); }
+  void begin() const {
+    if (begin_) begin_();
+  }
 
  protected:
   // Asked between parts of a long work, which then ends without a result. Collective.
@@ -82,6 +88,7 @@ class TrainTask {
 
  private:
   std::function<bool()> stop_;
+  std::function<void()> begin_;
 };
 
 }  // namespace axonn
