@@ -20,11 +20,15 @@ def over_mpi(name, ranks, environment):
     return run.returncode, run.stdout + run.stderr
 
 
+def start_over_tcp(folder, name, ranks, environment):
+    return [subprocess.Popen([PROGRAM, name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                             env={**os.environ, **environment, "AXONN_INIT_FILE": folder + "/meet",
+                                  "WORLD_SIZE": str(ranks), "RANK": str(rank)}) for rank in range(ranks)]
+
+
 def over_tcp(name, ranks, environment):
     with tempfile.TemporaryDirectory() as folder:
-        jobs = [subprocess.Popen([PROGRAM, name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                 env={**os.environ, **environment, "AXONN_INIT_FILE": folder + "/meet",
-                                      "WORLD_SIZE": str(ranks), "RANK": str(rank)}) for rank in range(ranks)]
+        jobs = start_over_tcp(folder, name, ranks, environment)
         text = "".join(job.communicate(timeout=60)[0] for job in jobs)
         return max(job.returncode for job in jobs), text
 
@@ -47,6 +51,15 @@ class Misuses(unittest.TestCase):
         ways = [(over_mpi, {"AXONN_SHARED_MEMORY": "1"}), (over_mpi, {"AXONN_SHARED_MEMORY": "0"})] if HAS_MPI else []
         ways.append((over_tcp, {}))
         self.check([(case, *ways[i % len(ways)]) for i, case in enumerate(ALL)])
+
+    def test_a_rank_that_is_stopped_before_the_end_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ends, stopped = start_over_tcp(folder, "--stop", 2, {"AXONN_TIMEOUT_SECONDS": "2"})
+            self.addCleanup(stopped.communicate)
+            self.addCleanup(stopped.kill)
+            text, _ = ends.communicate(timeout=60)
+        self.assertNotEqual(ends.returncode, 0)
+        self.assertRegex(text, "'the end of the program'.*made no progress for 2 s: .*rank 1 does not answer")
 
     @nightly
     @needs_mpi

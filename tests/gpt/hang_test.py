@@ -1,7 +1,6 @@
 """A job that hangs says which collective, which ranks and why, and ends in time. A slow rank is named."""
 import json
 import os
-import select
 import signal
 import subprocess
 import threading
@@ -13,7 +12,6 @@ from program_runs import CLUSTER, RUN_SECONDS, free_port, needs_mpi, nightly, pr
 
 LIMIT = 2   # for a collective, in seconds
 AFTER = 10  # by then all ranks have ended
-TOKENS = 16000  # a text that takes seconds
 
 
 class Hang(GptTest):
@@ -78,14 +76,12 @@ class Hang(GptTest):
         self.assertIn("rank 0 did not answer when it was asked for a report", ended.err)
         self.assertTrue((self.directory / "run" / "flight" / "rank-0003.jsonl").exists())
 
-    def hang(self, launcher, *arguments, until, grid="1x1x2x1", work=lambda job: None):
-        """Starts two ranks, and stops rank 1 when `until` returns. The job must end in time, which begins
-        when `work` returns: what rank 0 computes before it waits for the other takes as long as it takes."""
+    def hang(self, launcher, *arguments, until, grid="1x1x2x1"):
+        """Starts two ranks, and stops rank 1 when `until` returns. The job must end in time."""
         job = self.start(*arguments, "--grid", grid, ranks=2, launcher=launcher,
                          environment={"AXONN_TIMEOUT_SECONDS": str(LIMIT)})
         until(job)
         os.kill(self.rank_of(job, 1), signal.SIGSTOP)
-        work(job)
         ended = job.wait(LIMIT + AFTER)
         self.assertNotEqual(ended.status, 0)
         self.assertRegex(ended.err, "#[0-9]+ of group '.+' .*made no progress for 2 s: .*rank 1 does not answer")
@@ -124,28 +120,11 @@ class Hang(GptTest):
         self.hang("ranks", "generate", "--checkpoint", "run", "--tokens", "100000000", until=self.wait_for_samples,
                   grid="2x1x1x1")  # a sum over both ranks in every layer
 
-    def test_a_rank_that_is_stopped_while_rank_zero_ends_is_named(self):
-        self.train("run", "--steps", "1")
-        ended = self.hang("ranks", "generate", "--checkpoint", "run", "--tokens", str(TOKENS),
-                          until=lambda job: self.wait_for_samples(job, seconds=1),  # over Z, nobody waits for samples
-                          work=self.wait_for_text)
-        self.assertIn("'the end of the program'", ended.err)
-
     def wait_for_samples(self, job, seconds=3):
         """Until the ranks have computed for longer than their start takes."""
         while len(job.ranks()) < 3 or self.cpu_seconds(self.rank_of(job, 1)) < seconds:  # the waiting process, too
             self.assertIsNone(job.processes[0].poll(), "the job has ended")
             time.sleep(0.1)
-
-    def wait_for_text(self, job):
-        """Until rank 0 has printed the whole text, which is its last work."""
-        output, printed = job.processes[0].stdout, 0
-        while printed < TOKENS:
-            ready, _, _ = select.select([output], [], [], RUN_SECONDS)
-            self.assertTrue(ready, f"rank 0 has printed {printed} characters and no more")
-            some = os.read(output.fileno(), 65536)
-            self.assertTrue(some, "rank 0 has ended")
-            printed += len(some)
 
     def cpu_seconds(self, pid):
         with open(f"/proc/{pid}/stat") as file:
