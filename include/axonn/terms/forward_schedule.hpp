@@ -9,6 +9,7 @@
 
 #include "axonn/core/names.hpp"
 #include "axonn/terms/attention_rows.hpp"
+#include "axonn/terms/norm_rows.hpp"
 
 namespace axonn {
 
@@ -19,6 +20,8 @@ namespace axonn {
 //   overlap     the same collective, which already reads the parts of the product that are finished
 //   automatic   per group of ranks and product: overlap if the group sends messages between nodes
 //               and the product has at least kSmallestOverlapped bytes; otherwise mm_ar_c
+// If the ranks divide the rows of the result (NormRows), each does C for its own rows, and the
+// all-gather follows only when all rows are needed: mm_ar_c is mm_rs_c_ag then.
 enum class LinearSchedule : uint8_t { mm_ar_c, mm_rs_c_ag, overlap, automatic };
 inline constexpr int64_t kSmallestOverlapped = int64_t{256} << 10;
 
@@ -41,12 +44,13 @@ inline std::vector<std::pair<std::string_view, int64_t>> with_names(const Linear
   return ran;
 }
 
-// How a forward pass runs beside its sums, and which rows of attention each rank has. All change
-// rounding.
+// How a forward pass runs beside its sums, and which rows of attention and of the residual stream
+// each rank has. All change rounding.
 struct ForwardSchedule {
   int64_t split = 1;  // row parts that a block alternates between (layers/blocks/interleave.hpp)
   LinearSchedule linear = LinearSchedule::mm_ar_c;
   AttentionRows attention_rows = AttentionRows::off;
+  NormRows norm_rows = NormRows::off;
   bool needs_cpu() const { return linear == LinearSchedule::mm_rs_c_ag || linear == LinearSchedule::overlap; }
 };
 

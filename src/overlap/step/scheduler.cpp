@@ -133,8 +133,13 @@ Pending Scheduler::all_gather(const at::Tensor& input, AxisSet axes, std::string
 }
 
 Pending Scheduler::launched(at::Tensor tensor, AxisSet axes, std::string_view tag, Request request) {
-  const auto bytes = static_cast<int64_t>(tensor.nbytes());
-  Pending pending(std::move(tensor), log_, log_.launch(Traffic::all_reduce, axes, bytes, tag, std::move(request)));
+  const size_t bytes = tensor.nbytes();
+  return launched(std::move(tensor), bytes, axes, tag, std::move(request));
+}
+
+Pending Scheduler::launched(at::Tensor tensor, size_t bytes, AxisSet axes, std::string_view tag, Request request) {
+  const auto whole = static_cast<int64_t>(bytes);
+  Pending pending(std::move(tensor), log_, log_.launch(Traffic::all_reduce, axes, whole, tag, std::move(request)));
   return policy_.switches.all_reduce ? std::move(pending) : Pending(pending.wait());
 }
 

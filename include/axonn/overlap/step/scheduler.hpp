@@ -79,6 +79,15 @@ class Scheduler {
   // Stacks every rank's `input` in a new dim 0; all inputs have equal sizes.
   Pending all_gather(const at::Tensor& input, AxisSet axes, std::string_view tag);
 
+  // The halves of an all-reduce of (rows, width), which is contiguous, over the group along `axes`.
+  // scatter_rows gives each rank its even_part() of the rows of the sum; what `input` holds
+  // afterwards is unspecified. gather_rows takes that part of every rank, and gives all `rows`.
+  Pending scatter_rows(const at::Tensor& input, AxisSet axes, std::string_view tag);
+  Pending gather_rows(const at::Tensor& mine, int64_t rows, AxisSet axes, std::string_view tag);
+  // scatter_rows() of a product, over two ranks or more: by the linear schedule overlap while it is
+  // computed, if the parts are equal. Whoever gets the rows does product.owner's work afterwards.
+  Pending scatter(const RowProduct& product, AxisSet axes, std::string_view tag);
+
   // Logs a collective that somebody else has launched.
   LoggedRequest logged(Traffic kind, AxisSet axes, int64_t bytes, std::string_view tag, Request request) {
     return log_.launch(kind, axes, bytes, tag, std::move(request));
@@ -141,6 +150,8 @@ class Scheduler {
   void erase_expired();
   template <typename... Arguments>
   void tell_listeners(void (StepListener::*what)(Arguments...), Arguments... arguments);
+  // `tensor` is the result; `bytes`, the size of the whole buffer.
+  Pending launched(at::Tensor tensor, size_t bytes, AxisSet axes, std::string_view tag, Request request);
   Pending launched(at::Tensor tensor, AxisSet axes, std::string_view tag, Request request);
 
   Communicators& communicators_;
