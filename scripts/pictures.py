@@ -252,8 +252,33 @@ def rows(_):
     return picture
 
 
+def stream(_):
+    picture = Picture(880, 250, "A branch of a block with divided rows: what a rank along X does with 1/X of them")
+    width, height, step = 112, 54, 124
+    forward = (("norm", "my rows", BLUE), ("gather over X", "all rows", GREEN), ("qkv or up", "sum over Y", GREY),
+               ("attention", "or activation", GREY), ("out or down", "part of a sum", GREY),
+               ("scatter over X", "my rows of the sum", GREEN), ("add to stream", "bias, dropout", BLUE))
+    backward = (("norm", "weights: sum over X", BLUE), ("scatter over X", "my rows of dI", GREEN),
+                ("qkv or up", "gathers its input", ORANGE), ("attention", "or activation", GREY),
+                ("out or down", "sum over Y", GREY), ("gather over X", "all rows", GREEN),
+                ("stream", "my rows, dropout", BLUE))
+    for row, (name, boxes) in enumerate((("forward", forward), ("backward", backward))):
+        y = 40 + 104 * row
+        picture.text(12, y - 10, name, 13, PALE, "start")
+        for number, (title, line, fill) in enumerate(boxes):
+            x = 12 + step * number
+            picture.box(x, y, width, height, fill, title, [line])
+            if number and row == 0:
+                picture.arrow(x - step + width, y + height / 2, x - 3, y + height / 2)
+            elif number:
+                picture.arrow(x, y + height / 2, x - step + width + 3, y + height / 2)
+    picture.text(12, 228, "Blue: 1/X of the rows, which is all that is kept of the stream.  Green: half of an "
+                 "all-reduce.  Orange: the same half once more.", 11, PALE, "start")
+    return picture
+
+
 PICTURES = {"losses": losses_of_grids.draw, "map": module_map, "grid": grid, "parameter": parameter, "step": step,
-            "programs": programs, "rows": rows}
+            "programs": programs, "rows": rows, "stream": stream}
 
 
 def main(arguments):

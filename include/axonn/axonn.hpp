@@ -14,6 +14,7 @@
 #include "axonn/layers/blocks/mlp.hpp"
 #include "axonn/layers/blocks/residual_stream.hpp"
 #include "axonn/layers/blocks/self_attention.hpp"
+#include "axonn/layers/blocks/stream_layout.hpp"
 #include "axonn/layers/context.hpp"
 #include "axonn/layers/conv2d.hpp"
 #include "axonn/layers/dropout.hpp"

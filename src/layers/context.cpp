@@ -58,6 +58,9 @@ bool narrow(at::ScalarType dtype) { return dtype == at::kBFloat16 || dtype == at
 void check_options(const ContextOptions& options) {
   AXONN_CHECK(options.forward.split >= 1, "layers.context", "forward.split must be at least 1, got ",
               options.forward.split);
+  AXONN_CHECK(options.forward.split == 1 || options.forward.norm_rows != NormRows::on, "layers.context",
+              "norm_rows divides all rows of a micro-batch, and forward.split = ", options.forward.split,
+              " takes parts of them in turn; choose split = 1, or norm_rows off");
   AXONN_CHECK(!options.forward.needs_cpu() || options.device.is_cpu(), "layers.context", "linear schedule ",
               to_string(options.forward.linear),
               " needs tensors on a CPU: NCCL has no fused collectives; choose mm-ar-c or auto");
@@ -87,6 +90,7 @@ void check_same_on_all_ranks(Environment& environment, const GridShape& shape, c
                        {"axis order", order},
                        {"dtype", c10::toString(options.dtype)},
                        {"attention rows", std::string(to_string(options.forward.attention_rows))},
+                       {"norm rows", std::string(to_string(options.forward.norm_rows))},
                        {"kernels", to_string(options.kernels)}});
 }
 

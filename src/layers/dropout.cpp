@@ -53,20 +53,24 @@ std::optional<DropoutDraw> feature_dropout(const Context& context, const Value& 
   if (probability == 0) return {};
   const Context::Samples samples = samples_of(context);
   const Tensor& tensor = value.tensor;
+  const Layout& layout = value.layout;
+  const bool divided = !layout.rows.empty();
   const int64_t width = tensor.size(-1), rows = width == 0 ? 0 : tensor.numel() / width,
-                rows_a_sample = rows / std::max<int64_t>(1, tensor.size(0));
+                all = divided ? c10::multiply_integers(layout.rows) : rows,
+                rows_a_sample = all / std::max<int64_t>(1, divided ? layout.rows[0] : tensor.size(0)),
+                first_row = divided ? layout.my_rows(context).begin : 0;
   DropoutDraw result{.mask = {.seed = samples.seed,
                               .stream = philox_stream("dropout", name),
                               .probability = probability,
                               .rows = rows,
                               .width = width,
-                              .first = samples.first * rows_a_sample * value.features,
+                              .first = (samples.first * rows_a_sample + first_row) * value.features,
                               .origin = pointer_to(samples.origin),
                               .sample = rows_a_sample * value.features,
                               .inner = rows,
                               .inner_stride = value.features},
                      .held = {}};
-  for (const auto& each : value.layout.dim(value.features).local_ranges(context.shape(), context.at()))
+  for (const auto& each : layout.dim(value.features).local_ranges(context.shape(), context.at()))
     result.held.push_back({each.local_begin, each.global.begin, each.global.size()});
   return result;
 }

@@ -13,6 +13,7 @@
 
 #include "axonn/core/error.hpp"
 #include "layers/embedding_operation.hpp"
+#include "layers/ops/stream_rows.hpp"
 #include "kernels/gpu/embedding_rows.hpp"
 
 namespace axonn {
@@ -33,8 +34,9 @@ void sum_rows(const Tensor& grad, const Tensor& ids, const Tensor& block, bool a
 // Ids have no gradient, so the only differentiable input is the table's shard (see record()).
 class EmbeddingOperation : public Operation {
  public:
-  EmbeddingOperation(Context& context, ShardedParameter weight, const EmbeddingOptions& options, bool fused)
-      : context_(context), weight_(std::move(weight)), options_(options), fused_(fused) {
+  EmbeddingOperation(Context& context, ShardedParameter weight, const EmbeddingOptions& options, Layout output,
+                     bool fused)
+      : context_(context), weight_(std::move(weight)), options_(options), output_(std::move(output)), fused_(fused) {
     const auto held = weight_.spec().dims[0].local_ranges(context.shape(), context.at());
     if (!held.empty()) rows_ = held[0].global;
   }
@@ -51,21 +53,30 @@ class EmbeddingOperation : public Operation {
                  here = (ids - rows_.begin).clamp_(0, weight->size(0) - 1);
     ids_ = fused_ ? ids : here;
     if (!fused_) elsewhere_ = elsewhere;
-    Tensor output = at::embedding(*weight, here).masked_fill_(elsewhere, 0);
-    return context_->scheduler().all_reduce(std::move(output), options_.vocabulary_axis, weight_.name()).wait();
+    const Tensor output = at::embedding(*weight, here).masked_fill_(elsewhere, 0);
+    return sum_of_rows(context_, output, options_.vocabulary_axis, output_, weight_.name()).wait();
   }
 
   Tensor backward(const Tensor& grad_output /* (..., features/y) */, bool) override {
+    const Tensor of_tokens = gradient_of_tokens(grad_output);
     if (fused_) {
-      weight_.reduce([&](const Tensor& block, bool add) { sum_tokens(grad_output.contiguous(), block, add); });
+      weight_.reduce([&](const Tensor& block, bool add) { sum_tokens(of_tokens.contiguous(), block, add); });
       return {};
     }
-    const Tensor grad = elsewhere_.defined() ? grad_output.masked_fill(elsewhere_, 0) : grad_output;
+    const Tensor grad = elsewhere_.defined() ? of_tokens.masked_fill(elsewhere_, 0) : of_tokens;
     weight_.reduce([&](const Tensor& block, bool add) { sum_rows(grad, ids_, block, add); });
     return {};
   }
 
  private:
+  // That of all rows, in the sizes of the ids.
+  Tensor gradient_of_tokens(const Tensor& grad_output) const {
+    if (output_.rows.empty()) return grad_output;
+    std::vector<int64_t> sizes = ids_.sizes().vec();
+    sizes.push_back(grad_output.size(-1));
+    return all_rows(context_, grad_output, output_, weight_.name()).wait().view(sizes);
+  }
+
   void sum_tokens(const Tensor& grad, const Tensor& block, bool add) const {
     const Tensor ids = ids_.contiguous();
     const TokenGradients tokens{.type = grad.scalar_type(),
@@ -83,6 +94,7 @@ class EmbeddingOperation : public Operation {
   ContextHandle context_;
   ShardedParameter weight_;
   EmbeddingOptions options_;
+  Layout output_;
   bool fused_;
   Range rows_;        // vocabulary rows of this rank
   Tensor ids_;        // relative to rows_.begin, unless fused
@@ -110,19 +122,23 @@ class PositionsOperation : public Operation {
 
 class PlacesOperation : public Operation {
  public:
-  PlacesOperation(ShardedParameter weight, Tensor places) : weight_(std::move(weight)), places_(std::move(places)) {}
+  // `rows`: the axis whose ranks divide the rows; `places` are those of this rank's.
+  PlacesOperation(ShardedParameter weight, Tensor places, AxisSet rows)
+      : weight_(std::move(weight)), places_(std::move(places)), rows_(rows) {}
   std::string name() const override { return "positions " + weight_.name(); }
 
   Tensor forward(const Tensor& input) override { return input + at::embedding(*weight_.gathered(), places_); }
 
   Tensor backward(const Tensor& grad_output, bool) override {
-    weight_.reduce([&](const Tensor& block, bool add) { sum_rows(grad_output, places_, block, add); });
+    reduce_over(weight_.scheduler(), rows_, weight_,
+                [&](const Tensor& block, bool add) { sum_rows(grad_output, places_, block, add); });
     return grad_output;
   }
 
  private:
   ShardedParameter weight_;
   Tensor places_;
+  AxisSet rows_;
 };
 
 // Of ids on a GPU: the kernels count in 32 bits and sum into wide gradients.
@@ -134,8 +150,8 @@ bool kernels_fit(const Tensor& ids, const ShardedParameter& weight, at::ScalarTy
 }  // namespace
 
 std::unique_ptr<Operation> embedding_operation(Context& context, ShardedParameter weight,
-                                               const EmbeddingOptions& options, bool fused) {
-  return std::make_unique<EmbeddingOperation>(context, std::move(weight), options, fused);
+                                               const EmbeddingOptions& options, Layout output, bool fused) {
+  return std::make_unique<EmbeddingOperation>(context, std::move(weight), options, std::move(output), fused);
 }
 
 EmbeddingImpl::EmbeddingImpl(Context& context, EmbeddingOptions options)
@@ -149,7 +165,16 @@ EmbeddingImpl::EmbeddingImpl(Context& context, EmbeddingOptions options)
               "vocabulary and features must be positive, got ", options.vocabulary, " and ", options.features);
 }
 
-Value EmbeddingImpl::forward(const Tensor& ids) {
+Value EmbeddingImpl::forward(const Tensor& ids) { return forward(ids, Layout::over(options_.feature_axis)); }
+
+Value EmbeddingImpl::forward(const Tensor& ids, const Layout& output) {
+  const Axis divided = other_tensor_axis(options_.feature_axis);
+  AXONN_CHECK(output == Layout::over(options_.feature_axis).with_rows(output.rows) &&
+                  (output.rows.empty() || (at::IntArrayRef(output.rows) == ids.sizes() &&
+                                           divided == options_.vocabulary_axis && context().shape()[divided] > 1)),
+              "layers.embedding", "the output must be over ", to_string(options_.feature_axis),
+              ", and its rows, if two ranks or more of the vocabulary's axis divide them, ", ids.sizes(), "; got '",
+              output.to_string(), "'; take what stream_layout() returns");
   AXONN_CHECK(ids.scalar_type() == at::kLong, "layers.embedding", "ids must be int64, got ",
               c10::toString(ids.scalar_type()));
   if (ids.device().is_cpu() && ids.numel() > 0)
@@ -158,8 +183,8 @@ Value EmbeddingImpl::forward(const Tensor& ids) {
                 ids.max().item<int64_t>());
   const bool fused = ids.is_cuda() && context().options().kernels.embedding &&
                      kernels_fit(ids, weight_, context().arena_types().gradients);
-  return {record(embedding_operation(context(), weight_, options_, fused), ids, {&weight_}), options_.features,
-          Layout::over(options_.feature_axis)};
+  return {record(embedding_operation(context(), weight_, options_, output, fused), ids, {&weight_}), options_.features,
+          output};
 }
 
 PositionsImpl::PositionsImpl(Context& context, PositionsOptions options)
@@ -171,21 +196,37 @@ PositionsImpl::PositionsImpl(Context& context, PositionsOptions options)
                      .initial = options.initial})) {}
 
 void PositionsImpl::check(const Value& input) const {
-  check_layout(input, options_.features, Layout::over(options_.feature_axis), "layers.positions");
-  AXONN_CHECK(input.tensor.dim() == 3 && input.tensor.size(1) <= options_.length, "layers.positions",
+  check_layout(input, options_.features, Layout::over(options_.feature_axis).with_rows(input.layout.rows),
+               "layers.positions");
+  const std::vector<int64_t> tokens = input.leading();
+  AXONN_CHECK(tokens.size() == 2 && tokens[1] <= options_.length, "layers.positions",
               "needs (batch, sequence <= ", options_.length, ", features), got sizes ", input.tensor.sizes());
 }
 
 Value PositionsImpl::forward(const Value& input, const Tensor& places) {
   check(input);
-  AXONN_CHECK(places.dim() == 2 && places.sizes() == input.tensor.sizes().slice(0, 2), "layers.positions",
-              "needs a place for each of the tokens ", input.tensor.sizes(), ", got sizes ", places.sizes());
-  return {record(std::make_unique<PlacesOperation>(weight_, places), input.tensor, {&weight_}), input.features,
-          input.layout};
+  AXONN_CHECK(places.sizes() == at::IntArrayRef(input.leading()), "layers.positions",
+              "needs a place for each of the tokens ", at::IntArrayRef(input.leading()), ", got sizes ",
+              places.sizes());
+  return at_places(input, places);
+}
+
+// `places`: of all rows.
+Value PositionsImpl::at_places(const Value& input, const Tensor& places) {
+  Tensor mine = places;
+  if (!input.layout.rows.empty()) {
+    const Range rows = input.layout.my_rows(context());
+    mine = places.flatten().narrow(0, rows.begin, rows.size());
+  }
+  auto operation = std::make_unique<PlacesOperation>(weight_, mine, input.layout.rows_axis());
+  return {record(std::move(operation), input.tensor, {&weight_}), input.features, input.layout};
 }
 
 Value PositionsImpl::forward(const Value& input) {
   check(input);
+  const std::vector<int64_t>& rows = input.layout.rows;
+  const auto of_places = at::TensorOptions().dtype(at::kLong).device(input.tensor.device());
+  if (!rows.empty()) return at_places(input, at::arange(rows[1], of_places).expand(rows));
   return {record(std::make_unique<PositionsOperation>(weight_), input.tensor, {&weight_}), input.features,
           input.layout};
 }

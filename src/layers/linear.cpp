@@ -4,121 +4,13 @@
 #include <utility>
 #include <vector>
 
-#include <ATen/ops/_unsafe_view.h>
-
 #include "axonn/core/error.hpp"
-#include "kernels/cpu/row_dots.hpp"
 #include "layers/feature_dropout.hpp"
 #include "layers/ops/linear_chain.hpp"
-#include "layers/ops/low_rank.hpp"
-#include "layers/operation.hpp"
+#include "layers/ops/linear_operation.hpp"
 #include "layers/ops/row_sum.hpp"
 
 namespace axonn {
-namespace {
-
-// Shapes: k = in features, n = out features, m = rows of this rank; k/in means "split over the in
-// axis".
-class LinearOperation : public Operation {
- public:
-  LinearOperation(Context& context, const LinearImpl& layer, ShardedParameter weight,
-                  std::optional<ShardedParameter> bias, std::optional<LowRank> low_rank, std::shared_ptr<RowTail> tail,
-                  std::function<Pending(const RowProduct&)> elsewhere, std::shared_ptr<std::function<void()>> finish)
-      : context_(context),
-        in_axis_(layer.in_axis()),
-        out_axis_(layer.out_axis()),
-        weight_(std::move(weight)),
-        bias_(std::move(bias)),
-        low_rank_(std::move(low_rank)),
-        tail_(std::move(tail)),
-        elsewhere_(std::move(elsewhere)),
-        finish_(std::move(finish)) {}
-
-  std::string name() const override { return "linear " + weight_.name(); }
-
-  Tensor forward(const Tensor& input /* (..., k/in) */) override {
-    input_.keep(input);
-    const auto weight = weight_.gathered();  // (n/out, k/in)
-    const Tensor rows = rows_of(input);
-    const bool dots = context_->scheduler().phase() == Phase::generate && has_row_dots(rows, *weight);
-    const int64_t m = rows.size(0), n = weight->size(0);
-    const Tensor bias = bias_ ? *bias_->gathered() : Tensor();
-    const auto narrow = low_rank_ ? low_rank_->weights() : LowRank::Weights();
-    const auto with_low_rank = [&](const Tensor& to, const Tensor& some) {
-      if (low_rank_) low_rank_->add_to(to, some, narrow);
-      return to;
-    };
-    const auto all = [&](const Tensor& added) {
-      const auto plain = [&] {
-        return gemm(kernel(GemmUse::output, rows, *weight), rows, *weight,
-                    added.defined() ? std::optional(added) : std::nullopt);
-      };
-      return with_low_rank(dots ? row_dots(rows, *weight, added) : plain(), rows);
-    };
-    const auto summed = [&] {
-      const GemmKernel mm = kernel(GemmUse::output, rows, *weight);
-      const RowProduct product{.rows = m,
-                               .width = n,
-                               .options = rows.options(),
-                               .all = [&] { return all({}); },
-                               .some =
-                                   [&](const Tensor& to, Range range) {
-                                     const Tensor some = rows.narrow(0, range.begin, range.size());
-                                     gemm_into(mm, to, some, *weight, /*add=*/false);
-                                     with_low_rank(to, some);
-                                   },
-                               .owner = {}};
-      return sum_with_tail(context_, product, in_axis_, weight_.name(), bias, tail_, elsewhere_);
-    };
-    const bool whole = context_->shape()[in_axis_] == 1 && !elsewhere_;
-    TailedRows output = whole ? with_tail(all(bias), tail_) : summed();  // (m, n/out)
-    *finish_ = std::move(output.finish);
-    std::vector<int64_t> shape = input.sizes().vec();
-    shape.back() = n;
-    return at::_unsafe_view(output.output, shape);  // not a view: autograd would refuse the in-place adds in finish_
-  }
-
-  Tensor backward(const Tensor& grad_output /* (..., n/out) */, bool input_needed) override {
-    const Tensor input = input_.get(), rows = rows_of(input), grad = rows_of(tail_->gradient(grad_output));
-    const Tensor grad_narrow = low_rank_ ? low_rank_->grad_of_narrow(grad) : Tensor();
-    Pending grad_input{Tensor()};
-    if (input_needed) {
-      auto weight = weight_.gathered();
-      const Tensor product = gemm(kernel(GemmUse::grad_input, rows, *weight), grad, weight->t());
-      if (low_rank_) low_rank_->add_gradient(product, grad_narrow);
-      grad_input = context_->scheduler().all_reduce(product, out_axis_, weight_.name());
-    }
-    weight_.reduce([&](const Tensor& block, bool add) {
-      gemm_into(kernel(GemmUse::grad_weight, rows, block), block, grad.t(), rows.t(), add);
-    });
-    if (bias_) bias_->reduce([&](const Tensor& block, bool add) { put_sum(block, grad, add); });
-    if (low_rank_) low_rank_->reduce(context_->scheduler(), in_axis_, out_axis_, grad, grad_narrow, rows);
-    return input_needed ? grad_input.wait().view(input.sizes()) : Tensor();
-  }
-
-  void release() override {
-    input_.reset();
-    tail_->release();
-  }
-
- private:
-  GemmKernel kernel(GemmUse use, const Tensor& rows, const Tensor& weight) const {
-    return context_->options().gemm(use, rows.size(0), weight.size(0), weight.size(1));
-  }
-
-  ContextHandle context_;
-  Axis in_axis_;
-  Axis out_axis_;
-  ShardedParameter weight_;
-  std::optional<ShardedParameter> bias_;
-  std::optional<LowRank> low_rank_;
-  std::shared_ptr<RowTail> tail_;
-  std::function<Pending(const RowProduct&)> elsewhere_;  // empty: the sum is the output
-  std::shared_ptr<std::function<void()>> finish_;        // the rest of the forward
-  Saved input_;
-};
-
-}  // namespace
 
 LinearImpl::LinearImpl(Context& context, LinearOptions options)
     : ShardedModule(context),
@@ -191,7 +83,7 @@ void LinearImpl::check_addition() const {
 }
 
 void LinearImpl::check_input(const Value& input) const {
-  check_layout(input, options_.in, input_layout(), "layers.linear");
+  check_layout(input, options_.in, input_layout().with_rows(input.layout.rows), "layers.linear");
   const int64_t width = input_layout().dim(options_.in).local_size(context().shape(), context().at());
   AXONN_CHECK(input.tensor.size(-1) == width, "layers.linear", "input must hold ", width, " of the ", options_.in,
               " features on this rank (", input.layout.to_string(), "), got ", input.tensor.size(-1));
@@ -225,20 +117,37 @@ PendingValue LinearImpl::launch(const Value& input, const AddTo* add, const SumE
   const auto finish = std::make_shared<std::function<void()>>([] {});
   const std::optional<ShardedParameter> bias = options_.adds_bias ? bias_ : std::nullopt;
   const Tensor stream = add != nullptr ? add->stream.tensor : Tensor();
-  const at::IntArrayRef sizes = input.tensor.sizes();
-  const auto tail = make_tail(context(), add, feature_dropout(context(), add), output_layout(), options_.out,
-                              sizes.slice(0, sizes.size() - 1), "layers.linear");
+  const Layout output = add != nullptr ? output_layout().with_rows(add->stream.layout.rows) : output_layout();
+  std::vector<int64_t> leading = input.leading();
+  if (!output.rows.empty()) {
+    AXONN_CHECK(output.rows == leading && !elsewhere, "layers.linear", "a stream whose rows are divided must have the ",
+                "rows of the output, ", at::IntArrayRef(leading), ", got ", at::IntArrayRef(output.rows),
+                ", and cannot go to another stage; choose norm_rows off");
+    leading = {output.my_rows(context()).size()};
+  }
+  const auto tail =
+      make_tail(context(), add, feature_dropout(context(), add), output, options_.out, leading, "layers.linear");
   std::unique_ptr<Operation> operation;
   if (!elsewhere && has_epilogues(input.tensor, add != nullptr ? add->dropout : 0))
     operation = linear_chain({{weight_, *bias}}, stream.defined() ? stream.detach() : Tensor());
   else
-    operation = std::make_unique<LinearOperation>(context(), *this, weight_, bias, low_rank(), tail, elsewhere, finish);
+    operation = linear_operation(context(), {.in_axis = in_axis(),
+                                             .out_axis = out_axis(),
+                                             .input = input.layout,
+                                             .output = output,
+                                             .leading = std::move(leading),
+                                             .weight = weight_,
+                                             .bias = bias,
+                                             .low_rank = low_rank(),
+                                             .tail = tail,
+                                             .elsewhere = elsewhere,
+                                             .finish = finish});
   std::vector<const ShardedParameter*> parameters = {&weight_};
   for (const std::optional<ShardedParameter>* more :
        std::initializer_list<const std::optional<ShardedParameter>*>{&bias, &low_rank_a_, &low_rank_b_})
     if (*more) parameters.push_back(&**more);
-  const Tensor output = record(std::move(operation), input.tensor, parameters, {stream});
-  return {{output, options_.out, output_layout()}, std::move(*finish)};
+  const Tensor result = record(std::move(operation), input.tensor, parameters, {stream});
+  return {{result, options_.out, output}, std::move(*finish)};
 }
 
 }  // namespace axonn

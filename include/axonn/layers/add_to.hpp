@@ -8,7 +8,7 @@ namespace axonn {
 
 // A block adds a layer's output to its stream, after dropout() of this probability and name.
 struct AddTo {
-  Value stream;  // in the layer's output layout, with the sizes of its output
+  Value stream;  // in the layer's output layout, with the sizes of its output; of a Linear, rows may be divided
   double dropout = 0;
   std::string name = {};
 };

@@ -36,7 +36,7 @@ struct ContextOptions {
   AxisOrder order = kDefaultOrder;
   Placement placement = {};
   OverlapPolicy overlap = {};           // the communication that overlaps computation; results are the same
-  ForwardSchedule forward = {};         // parts of a block, sums, rows of attention; changes rounding
+  ForwardSchedule forward = {};         // parts of a block, sums, rows of attention and norms; changes rounding
   GemmChoice gemm = {};                 // choose_gemm() measures the best one
   ConvolutionChoice convolutions = {};  // choose_convolutions()
   AttentionProducts attention = AttentionProducts::own;  // choose_attention_products()

@@ -8,7 +8,8 @@ namespace axonn {
 
 // Dropout whose mask depends only on (seed, sample number, position in the sample, feature), so
 // every grid drops the same elements. `name` distinguishes the places of a network. Call
-// Context::set_samples before the forward. Dim 0 of `value` is the sample.
+// Context::set_samples before the forward. Dim 0 of `value` is the sample, of Layout::rows if they
+// are divided.
 Value dropout(Context& context, const Value& value, double probability, const std::string& name);
 
 // The place of a tensor (batch, local heads, queries, keys) among all (heads, sequence, sequence)

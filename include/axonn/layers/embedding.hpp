@@ -19,10 +19,15 @@ struct EmbeddingOptions {
 // replicated over X. Each rank looks up the ids of its own rows and masks the others; an all-reduce
 // over the vocabulary axis adds the results. The block of the table (vocabulary, features) is
 // sharded over Z. Every rank of the grid calls it.
+//
+// With an output layout whose rows are divided (Layout::rows), of the sizes of `ids`: a
+// reduce-scatter gives each rank its rows, and backward gathers their gradients. UserError for any
+// other layout but the plain one.
 class EmbeddingImpl : public ShardedModule {
  public:
   EmbeddingImpl(Context& context, EmbeddingOptions options);
   Value forward(const at::Tensor& ids);  // on CPU, UserError for an id outside the vocabulary
+  Value forward(const at::Tensor& ids, const Layout& output);
   const ShardedParameter& weight() const { return weight_; }
 
  private:
@@ -42,7 +47,8 @@ struct PositionsOptions {
 // Adds a learned vector per position: (batch, sequence, features/Y) -> the same. The table (length,
 // features) is replicated over X; its block is sharded over Z. With `begins`, sample b begins at
 // position begins[b], and there are no gradients. With `places` (batch, sequence) int64, each token
-// has a position of its own.
+// has a position of its own. Of divided rows, a rank adds to its own, and the gradient of the table
+// is summed over the axis that divides them.
 class PositionsImpl : public ShardedModule {
  public:
   PositionsImpl(Context& context, PositionsOptions options);
@@ -52,6 +58,7 @@ class PositionsImpl : public ShardedModule {
 
  private:
   void check(const Value& input) const;
+  Value at_places(const Value& input, const at::Tensor& places);
 
   PositionsOptions options_;
   ShardedParameter weight_;

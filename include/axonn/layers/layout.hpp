@@ -21,23 +21,41 @@ struct Layout {
   std::optional<Axis> axis;
   std::vector<int64_t> segments = {};  // sizes of the segments, each split separately; empty: one
   bool padded = false;                 // every rank holds ceil(features / axis size), the last ones partly padding
+  // Sizes of the dims before the features, (batch, sequence), if the features are over one tensor
+  // axis and the ranks of the other one divide the rows. The tensor then is (my rows, features):
+  // this rank's even_part() of all rows, flattened. Empty: each of these ranks has all rows.
+  std::vector<int64_t> rows = {};
 
   static Layout replicated() { return {}; }
   static Layout over(Axis axis, std::vector<int64_t> segments = {}) {
     return {.axis = axis, .segments = std::move(segments)};
   }
+  Layout with_rows(std::vector<int64_t> sizes) const {
+    Layout layout = *this;
+    layout.rows = std::move(sizes);
+    return layout;
+  }
 
   Dim dim(int64_t features) const;  // UserError when the segments do not add up to `features`
-  std::string to_string() const;    // "replicated", "over x", "over x in segments 64|64|64"
+  // The axis whose ranks divide the rows, as a set; empty if they do not.
+  AxisSet rows_axis() const { return rows.empty() ? AxisSet() : AxisSet(other_tensor_axis(*axis)); }
+  Range my_rows(const Context& context) const;  // this rank's part of rows that are divided
+  std::string to_string() const;  // "replicated", "over x in segments 64|64|64", "over y, rows [4, 12] over x"
   bool operator==(const Layout&) const = default;
 };
 
 // An activation with its layout. A replicated value has the same gradient on every X and Y rank. A
-// split value has the gradient of its own features.
+// split value has the gradient of its own features, and of its own rows if they are divided.
 struct Value {
   at::Tensor tensor;     // (..., local features), rows of this rank's (z, data)
   int64_t features = 0;  // global number, without padding
   Layout layout;
+
+  // The sizes of the dims before the features, of the rows of all ranks that divide them.
+  std::vector<int64_t> leading() const {
+    const auto held = tensor.sizes();
+    return layout.rows.empty() ? held.slice(0, held.size() - 1).vec() : layout.rows;
+  }
 
   // Applies a function that acts on every feature separately (GELU, SiLU), so the layout stays the
   // same.
@@ -67,7 +85,9 @@ class PendingValue {
 Value whole_input(const Context& context, const at::Tensor& tensor);
 
 // The same activation in another layout, differentiable. Gathers over the axis it leaves and splits
-// over the axis it enters. Free if the layouts are equal. Every rank of these axes calls it.
+// over the axis it enters; so with rows that are divided. Free if the layouts are equal. Every rank
+// of these axes calls it. UserError for rows that are not those of the value, and on an axis of one
+// rank.
 Value redistribute(Context& context, const Value& value, const Layout& layout);
 
 // The features of `first`, then those of `second`, in one activation (a UNet's skips). The layout

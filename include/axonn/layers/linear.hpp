@@ -46,6 +46,11 @@ struct LinearOptions {
 // only its own gradients are summed besides, over the axis that replicates each. Sizes need not
 // divide by the axes. Every rank of the grid calls it, in the same order.
 //
+// An input whose rows are divided (Layout::rows, over the out axis) is gathered before the product,
+// and again in backward, as only a rank's own rows are kept; dI is reduce-scattered. The output has
+// divided rows if the stream of an AddTo has them: the sum is reduce-scattered, each rank adds to
+// its own rows, and backward gathers their gradients.
+//
 // If joins() says so, cuBLASLt's products do the bias, the residual sum and the bias's gradient on
 // the way. The residual sum is then rounded once, not twice.
 class LinearImpl : public ShardedModule {
@@ -56,7 +61,7 @@ class LinearImpl : public ShardedModule {
   LinearImpl(Context& context, LinearOptions options, ShardedParameter weight);
 
   at::Tensor forward(const at::Tensor& input);  // layouts: options.input, options.output
-  Value forward(const Value& input);            // UserError unless in input_layout()
+  Value forward(const Value& input);            // UserError unless in input_layout(), with divided rows or without
   // forward() in two steps: launch() computes the product, PendingValue::wait() completes its sum
   // over the in axis.
   PendingValue launch(const Value& input);

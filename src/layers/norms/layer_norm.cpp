@@ -18,18 +18,26 @@ namespace {
 // Base of both operations below. Statistics are per row.
 class NormOperation : public Operation {
  public:
-  NormOperation(ShardedParameter weight, ShardedParameter bias) : weight_(std::move(weight)), bias_(std::move(bias)) {}
+  NormOperation(Context& context, ShardedParameter weight, ShardedParameter bias, AxisSet rows)
+      : context_(context), weight_(std::move(weight)), bias_(std::move(bias)), rows_(rows) {}
   std::string name() const override { return "layer_norm " + weight_.name(); }
   void release() override { input_.reset(); }
 
  protected:
-  void reduce(const Tensor& grad_weight, const Tensor& grad_bias) {
+  void reduce(Tensor grad_weight, Tensor grad_bias) {
+    if (!rows_.empty() && (weight_.trained() || bias_.trained())) {
+      const Tensor mine = at::stack({wide(grad_weight), wide(grad_bias)});
+      const Tensor sums = context_->scheduler().all_reduce(mine, rows_, "layer_norm weights").wait();
+      grad_weight = sums[0], grad_bias = sums[1];
+    }
     weight_.reduce([&](const Tensor& block, bool add) { add ? block.add_(grad_weight) : block.copy_(grad_weight); });
     bias_.reduce([&](const Tensor& block, bool add) { add ? block.add_(grad_bias) : block.copy_(grad_bias); });
   }
 
+  ContextHandle context_;
   ShardedParameter weight_;
   ShardedParameter bias_;
+  AxisSet rows_;  // ranks along it divide the rows
   Saved input_;
   Tensor mean_;
   Tensor reciprocal_deviation_;
@@ -38,8 +46,8 @@ class NormOperation : public Operation {
 // All features on this rank: LibTorch's own kernels.
 class WholeNorm : public NormOperation {
  public:
-  WholeNorm(ShardedParameter weight, ShardedParameter bias, double epsilon)
-      : NormOperation(std::move(weight), std::move(bias)), epsilon_(epsilon) {}
+  WholeNorm(Context& context, ShardedParameter weight, ShardedParameter bias, double epsilon, AxisSet rows)
+      : NormOperation(context, std::move(weight), std::move(bias), rows), epsilon_(epsilon) {}
 
   Tensor forward(const Tensor& input) override {
     input_.keep(input);
@@ -66,9 +74,8 @@ class WholeNorm : public NormOperation {
 class SplitNorm : public NormOperation {
  public:
   SplitNorm(Context& context, ShardedParameter weight, ShardedParameter bias, const LayerNormOptions& options,
-            Tensor shares)
-      : NormOperation(std::move(weight), std::move(bias)),
-        context_(context),
+            Tensor shares, AxisSet rows)
+      : NormOperation(context, std::move(weight), std::move(bias), rows),
         options_(options),
         shares_(std::move(shares)) {}
 
@@ -108,7 +115,6 @@ class SplitNorm : public NormOperation {
     reciprocal_deviation_ = (variance + options_.epsilon).rsqrt_();
   }
 
-  ContextHandle context_;
   LayerNormOptions options_;
   Tensor shares_;
 };
@@ -140,9 +146,10 @@ LayerNormImpl::LayerNormImpl(Context& context, LayerNormOptions options)
 Value LayerNormImpl::forward(const Value& input) { return branch(input).normalised; }
 
 LayerNormImpl::Branch LayerNormImpl::branch(const Value& input) {
-  check_layout(input, options_.features, Layout::over(options_.axis), "layers.layer_norm");
+  check_layout(input, options_.features, Layout::over(options_.axis).with_rows(input.layout.rows), "layers.layer_norm");
   const bool whole = context().shape()[options_.axis] == 1;
-  if (whole && input.tensor.is_cuda() && context().options().kernels.layer_norm &&
+  const AxisSet rows = input.layout.rows_axis();
+  if (whole && rows.empty() && input.tensor.is_cuda() && context().options().kernels.layer_norm &&
       fused_layer_norm_fits(input.tensor, context().arena_types().gradients)) {
     const Branched branched =
         record_branch(fused_layer_norm(weight_, bias_, options_.epsilon), input.tensor, {&weight_, &bias_});
@@ -150,10 +157,10 @@ LayerNormImpl::Branch LayerNormImpl::branch(const Value& input) {
   }
   std::unique_ptr<Operation> operation;
   if (whole) {
-    operation = std::make_unique<WholeNorm>(weight_, bias_, options_.epsilon);
+    operation = std::make_unique<WholeNorm>(context(), weight_, bias_, options_.epsilon, rows);
   } else {
     if (!shares_.defined()) shares_ = shares_of_ranks(context(), options_).to(wide(input.tensor).options());
-    operation = std::make_unique<SplitNorm>(context(), weight_, bias_, options_, shares_);
+    operation = std::make_unique<SplitNorm>(context(), weight_, bias_, options_, shares_, rows);
   }
   return {input, {record(std::move(operation), input.tensor, {&weight_, &bias_}), input.features, input.layout}};
 }

@@ -3,15 +3,15 @@
 #include <utility>
 
 #include "layers/norms/rms_norm_rows.hpp"
-#include "layers/operation.hpp"
+#include "layers/ops/stream_rows.hpp"
 
 namespace axonn {
 namespace {
 
 class RmsNormOperation : public Operation {
  public:
-  RmsNormOperation(Context& context, ShardedParameter weight, const RmsNormOptions& options)
-      : context_(context), weight_(std::move(weight)), options_(options) {}
+  RmsNormOperation(Context& context, ShardedParameter weight, const RmsNormOptions& options, AxisSet rows)
+      : context_(context), weight_(std::move(weight)), options_(options), rows_(rows) {}
   std::string name() const override { return "rms_norm " + weight_.name(); }
 
   Tensor forward(const Tensor& input) override {
@@ -30,7 +30,8 @@ class RmsNormOperation : public Operation {
     const Tensor input = input_.get(), weight = *weight_.gathered();
     const auto [rows, weights] = rms_gradient_sums(grad_output, input, roots_, weight);
     Pending means = mean(rows, "rms_norm backward");
-    weight_.reduce([&, sums = weights](const Tensor& block, bool add) { put_sum(block, sums, add); });
+    reduce_over(context_->scheduler(), rows_, weight_,
+                [&, sums = weights](const Tensor& block, bool add) { put_sum(block, sums, add); });
     return rms_gradient(grad_output, input, roots_, weight, means.wait());
   }
 
@@ -45,6 +46,7 @@ class RmsNormOperation : public Operation {
   ContextHandle context_;
   ShardedParameter weight_;
   RmsNormOptions options_;
+  AxisSet rows_;  // ranks along it divide the rows
   Saved input_;
   Tensor roots_;  // per row, 1 / sqrt(mean of squares + epsilon)
 };
@@ -59,9 +61,9 @@ RmsNormImpl::RmsNormImpl(Context& context, RmsNormOptions options)
                                           .decay = false})) {}
 
 Value RmsNormImpl::forward(const Value& input) {
-  check_layout(input, options_.features, Layout::over(options_.axis), "layers.rms_norm");
-  return {record(std::make_unique<RmsNormOperation>(context(), weight_, options_), input.tensor, {&weight_}),
-          input.features, input.layout};
+  check_layout(input, options_.features, Layout::over(options_.axis).with_rows(input.layout.rows), "layers.rms_norm");
+  auto operation = std::make_unique<RmsNormOperation>(context(), weight_, options_, input.layout.rows_axis());
+  return {record(std::move(operation), input.tensor, {&weight_}), input.features, input.layout};
 }
 
 }  // namespace axonn

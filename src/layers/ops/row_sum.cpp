@@ -36,6 +36,11 @@ TailedRows sum_with_tail(Context& context, RowProduct product, AxisSet axes, std
   return finished_by(std::move(sum), std::move(tail), bias, at_owner);
 }
 
+TailedRows scatter_with_tail(Context& context, const RowProduct& product, AxisSet axes, std::string_view tag,
+                             const at::Tensor& bias, std::shared_ptr<RowTail> tail) {
+  return finished_by(context.scheduler().scatter(product, axes, tag), std::move(tail), bias, /*at_owner=*/false);
+}
+
 std::shared_ptr<RowTail> make_tail(const Context& context, const AddTo* add, std::optional<DropoutDraw> dropout,
                                    const Layout& output, int64_t features, at::IntArrayRef leading,
                                    std::string_view layer) {

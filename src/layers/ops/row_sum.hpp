@@ -30,6 +30,10 @@ TailedRows sum_with_tail(Context& context, RowProduct product, AxisSet axes, std
                          const at::Tensor& bias, std::shared_ptr<RowTail> tail,
                          const std::function<Pending(const RowProduct&)>& elsewhere = {});
 
+// The same of divided rows: each rank along `axes` gets its rows of the sum, and does their tail.
+TailedRows scatter_with_tail(Context& context, const RowProduct& product, AxisSet axes, std::string_view tag,
+                             const at::Tensor& bias, std::shared_ptr<RowTail> tail);
+
 // The tail of an output of these sizes but for the last one, its features. UserError of `layer`
 // unless the stream has them. `add` may be null.
 std::shared_ptr<RowTail> make_tail(const Context& context, const AddTo* add, std::optional<DropoutDraw> dropout,

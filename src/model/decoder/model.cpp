@@ -7,6 +7,7 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/layers/activation_checkpoint.hpp"
+#include "axonn/layers/blocks/stream_layout.hpp"
 #include "axonn/layers/context.hpp"
 #include "axonn/layers/dropout.hpp"
 #include "axonn/layers/loss.hpp"
@@ -83,7 +84,7 @@ Value Decoder::placed(const Value& tokens, const at::Tensor& begins) {
 }
 
 Value Decoder::forward(const at::Tensor& ids, const at::Tensor& begins) {
-  const Value tokens = tokens_(ids);
+  const Value tokens = tokens_->forward(ids, stream_layout(context_, Axis::y, ids.sizes()));
   const at::Tensor mask = begins.defined() ? document_mask(begins, tokens.tensor) : at::Tensor();
   Value stream = axonn::dropout(context_, placed(tokens, begins), is_training() ? config_.dropout : 0, "embedding");
   for (size_t i = 0; i < blocks_.size(); ++i) {

@@ -168,6 +168,9 @@ Unet::Unet(Context& context, const UnetConfig& config)
       first_(context, parallelize_unet(config.shape).first),
       last_norm_(context, parallelize_unet(config.shape).last_norm),
       last_(context, parallelize_unet(config.shape).last) {
+  AXONN_CHECK(
+      context.options().forward.norm_rows != NormRows::on, "model.unet",
+      "norm_rows divides the rows of a decoder's stream, and the norms of a UNet need whole images; choose off");
   register_path(*this, "time.in", time_in_.ptr());
   register_path(*this, "time.out", time_out_.ptr());
   if (config.shape.classes > 0) {

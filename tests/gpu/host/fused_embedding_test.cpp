@@ -29,7 +29,8 @@ TEST(FusedEmbedding, EqualsSerialOnEveryGrid) {
         const at::Tensor ids = (whole_tensor(seed, {16, 61}) * 1000).to(at::kLong).remainder(vocabulary),
                          grad = whole_tensor(seed + 1, {16, 61, 24});
         at::embedding(weight, ids).backward(grad);
-        const at::Tensor got = record(embedding_operation(context, parameters["weight"], options, /*fused=*/true),
+        const at::Tensor got = record(embedding_operation(context, parameters["weight"], options,
+                                                          Layout::over(options.feature_axis), /*fused=*/true),
                                       my_rows(context, ids), {&parameters["weight"]});
         got.backward(my_features(context, my_rows(context, grad), Layout::over(options.feature_axis)));
       }

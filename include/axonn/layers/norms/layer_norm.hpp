@@ -14,10 +14,11 @@ struct LayerNormOptions {
 // features of a row, on whichever ranks they are: (..., features/axis) -> the same. Ranks gather
 // (mean, variance) of their features and merge them by Chan's formula, because sums of squares
 // cancel. Backward all-reduces two sums per row. weight and bias are split like the features and
-// replicated over the other axes. Every rank of the grid calls it.
+// replicated over the other axes. Their gradients are summed over ranks that divide the rows
+// (Layout::rows). Every rank of the grid calls it.
 //
-// On GPUs with KernelChoice::layer_norm and all features on this rank, backward is two launches,
-// and the gradient of the stream is added in the first.
+// On GPUs with KernelChoice::layer_norm, all features on this rank and rows that are not divided,
+// backward is two launches, and the gradient of the stream is added in the first.
 class LayerNormImpl : public NormImpl {
  public:
   LayerNormImpl(Context& context, LayerNormOptions options);

@@ -8,7 +8,8 @@
 
 namespace axonn {
 
-// One pre-norm block on the residual stream (batch, sequence, hidden/y).
+// One pre-norm block on the residual stream (batch, sequence, hidden/y), of which the ranks along X
+// may divide the rows (stream_layout()).
 class DecoderBlock : public torch::nn::Module {
  public:
   DecoderBlock(Context& context, const DecoderPlan& plan, const DecoderConfig& config, int64_t number);
@@ -56,8 +57,8 @@ class Decoder : public torch::nn::Module {
   DecodingState begin_decoding(int64_t texts, int64_t length);
   // Appends tokens: ids (texts, n), of which the first counts[b] are those of text b, and the
   // others any. Returns the logits of the token that comes next in each text: (texts,
-  // vocabulary/x). Without dropout and gradients; the module is in evaluation mode. Every rank
-  // calls it.
+  // vocabulary/x). Without dropout and gradients, and with all rows on each rank; the module is in
+  // evaluation mode. Every rank calls it.
   Value decode(const at::Tensor& ids, const std::vector<int64_t>& counts, DecodingState& state);
 
  private:
