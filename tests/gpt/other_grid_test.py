@@ -17,6 +17,10 @@ class OtherGrid(GptTest):
         self.goes_on_elsewhere("--vocab", "4099", "--tied", grids=(("1x1x1x1", 1), ("4x1x1x1", 4)),
                                schedules=SCHEDULES if NIGHT else ())
 
+    def test_a_run_whose_ranks_divide_the_rows_of_norms(self):
+        self.goes_on_elsewhere("--norm-rows", "on", "--dropout", "0.1", grids=(("1x1x1x1", 1), ("4x1x1x1", 4)),
+                               schedules=())
+
     def goes_on_elsewhere(self, *network, grids=(("1x1x1x1", 1), ("1x2x1x2", 4)), schedules=SCHEDULES):
         whole = self.train("whole", "--grid", "2x1x2x1", "--steps", "12", "--save-every", "6", *network, ranks=4)
         for grid, ranks in grids:
@@ -45,10 +49,10 @@ class OtherGrid(GptTest):
         self.assertEqual(len(set(texts.values())), 1, texts)
 
     def test_replicas_hold_the_same_bits_after_every_step(self):
-        for grid in ("2x2x1x1", "1x1x2x2"):
-            with self.subTest(grid):
-                self.train(f"on-{grid}", "--grid", grid, "--steps", "4", "--check-replicas", "1", "--dropout", "0.1",
-                           ranks=4)
+        for grid, rows in (("2x2x1x1", "off"), ("1x1x2x2", "off"), ("2x2x1x1", "on")):
+            with self.subTest(grid=grid, rows=rows):
+                self.train(f"on-{grid}-{rows}", "--grid", grid, "--steps", "4", "--check-replicas", "1", "--dropout",
+                           "0.1", "--norm-rows", rows, ranks=4)
 
 
 if __name__ == "__main__":

@@ -57,6 +57,14 @@ class Verify(GptTest):
         self.refuse("verify", "--grid", "1x2x1x1", *SMALL, "--attention-rows", "yes",
                     words=["attention-rows must be one of auto, on, off, got 'yes'"])
 
+    def test_ranks_divide_the_rows_of_norms(self):
+        for flags in (["--grid", "2x1x1x1", "--dropout", "0.1"], ["--grid", "2x2x1x1", "--attention-rows", "on"]):
+            ended = self.gpt("verify", *flags, *SMALL, "--norm-rows", "on")
+            self.assert_equal(ended, "tcp")
+            self.assertIn("mm-rs-c-ag", ended.out)
+        self.refuse("verify", "--grid", "2x1x1x1", *SMALL, "--norm-rows", "on", "--split-forward", "2",
+                    words=["norm_rows divides all rows of a micro-batch", "choose split = 1, or norm_rows off"])
+
     def test_a_difference_past_the_tolerance_is_a_failure(self):
         # The steps are so large that rounding differences grow beyond every tolerance.
         ended = self.gpt("verify", "--grid", "2x1x1x1", "--layers", "1", "--steps", "8", "--learning-rate", "10")

@@ -74,7 +74,7 @@ struct Case {
   GridShape grid;
   at::ScalarType dtype;
   bool checkpointed = false;
-  bool llama = false;  // with norms of heads, a window, a tied head and divided rows; otherwise a GPT-2
+  bool llama = false;  // with norms of heads, a window, a tied head and divided rows of both; otherwise a GPT-2
   int64_t split = 1;
 
   std::string to_string() const {
@@ -89,7 +89,9 @@ class GptRuns {
   explicit GptRuns(const Case& c)
       : context_(test_environment(), c.grid,
                  {.dtype = c.dtype,
-                  .forward = {.split = c.split, .attention_rows = c.llama ? AttentionRows::on : AttentionRows::off}}),
+                  .forward = {.split = c.split,
+                              .attention_rows = c.llama ? AttentionRows::on : AttentionRows::off,
+                              .norm_rows = c.llama && c.split == 1 ? NormRows::on : NormRows::off}}),
         model_(context_, {.shape = shape_of(c), .dropout = 0.1, .checkpoint_every = c.checkpointed ? 1 : 0}),
         parameters_(context_.materialize(model_, 7)),
         first_weights_(parameters_.arena().master().clone()) {}

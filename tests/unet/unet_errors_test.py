@@ -123,6 +123,11 @@ class NetworkErrors(UnetTest):
         self.refuse("train", "--out", "run", *TRAINING, "--image", "9", words=["9"])
 
 
+    def test_rows_of_norms_that_need_whole_images(self):
+        self.refuse("train", "--out", "run", *TRAINING, "--norm-rows", "on",
+                    words=["norm_rows divides the rows of a decoder's stream", "choose off"])
+
+
 class SamplingErrors(UnetTest):
     def test_no_checkpoint(self):
         self.refuse("sample", words=["--checkpoint"])

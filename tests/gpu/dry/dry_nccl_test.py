@@ -101,6 +101,17 @@ class DryNcclTest(DryTest):
                 if (grid, arguments) == PLAIN:
                     self.assert_calls(grid, records[0])
 
+    @for_gpt
+    def test_order_with_divided_rows(self):
+        """Rows of norms over X, which one sequence divides unevenly, and of queries over Y."""
+        for grid, arguments in (("2x1x2x1", []), ("2x2x1x1", ["--attention-rows", "on", *CHECKPOINTING]),
+                                ("2x1x1x1", ["--sequence", 15, *MICRO_BATCHES])):
+            with self.subTest(grid=grid):
+                records = self.train(grid, "--norm-rows", "on", *arguments)
+                self.assert_order(records)
+                names = {name for launch in calls(records[0]) for _, name, _ in launch}
+                self.assertIn("ncclReduce" if "--sequence" in arguments else "ncclReduceScatter", names)
+
     def test_order_with_own_kernels(self):
         for grid, own in OWN[program_runs.NAME].items():
             with self.subTest(grid=grid):
