@@ -16,6 +16,11 @@ std::string why_none(const SearchResult& result) {
   return nearest == nullptr ? "" : detail::concatenate("; ", nearest->grid.to_string(), " fails on ", nearest->reason);
 }
 
+// A forward pass in parts keeps rows whole (ForwardSchedule).
+NormRows norm_rows_of(const ForwardSchedule& forward) {
+  return forward.norm_rows == NormRows::automatic && forward.split > 1 ? NormRows::off : forward.norm_rows;
+}
+
 }  // namespace
 
 PlannedLayout choose_grid(const RunOptions& options, const NetworkModel& network, Checkpointing checkpointing,
@@ -29,6 +34,7 @@ PlannedLayout choose_grid(const RunOptions& options, const NetworkModel& network
                        .precisions = {options.numerics.dtype},
                        .checkpointing = checkpointing,
                        .attention_rows = options.communication.forward.attention_rows,
+                       .norm_rows = norm_rows_of(options.communication.forward),
                        .micro_batch = options.train.micro_batch,
                        .overlap = options.communication.overlap.switches,
                        .moments = optimizer_moments(options.train.optimizer),

@@ -99,6 +99,7 @@ MemoryOptions memory_options(const RunPlan& plan) {
           .divided_update = divides(schedule_on(plan.train.optimizer, plan.grid, plan.context)),
           .ema = plan.train.optimizer.ema > 0,
           .attention_rows = plan.context.forward.attention_rows == AttentionRows::on,
+          .norm_rows = plan.context.forward.norm_rows == NormRows::on,
           .gathered_blocks = 1 + (overlap.switches.all_gather ? overlap.prefetch : 0),
           .scattered_blocks = 1 + (overlap.switches.reduce_scatter ? overlap.outstanding : 0),
           .cache_bytes = overlap.switches.cache ? std::min(overlap.cache_budget.bytes, kMostCacheBytes) : 0,

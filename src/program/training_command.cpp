@@ -134,8 +134,10 @@ std::optional<PlannedLayout> TrainingCommand::choose(int ranks) {
     run.placement.order = chosen->order.value_or(kDefaultOrder);
     if (run.train.micro_batch == 0) run.train.micro_batch = chosen->micro_batch;
     if (checkpointing() == Checkpointing::automatic) checkpoint_every() = chosen->checkpoint() ? 1 : 0;
-    AttentionRows& rows = run.communication.forward.attention_rows;
-    if (rows == AttentionRows::automatic) rows = chosen->attention_rows ? AttentionRows::on : AttentionRows::off;
+    ForwardSchedule& forward = run.communication.forward;
+    if (forward.attention_rows == AttentionRows::automatic)
+      forward.attention_rows = chosen->attention_rows ? AttentionRows::on : AttentionRows::off;
+    if (forward.norm_rows == NormRows::automatic) forward.norm_rows = chosen->norm_rows ? NormRows::on : NormRows::off;
   }
   check_ranks(*run.placement.grid, ranks);
   if (!run.communication.reduction)

@@ -102,6 +102,13 @@ class Export(PlannerTest):
         for key, value in (("--tensor-model-parallel-size", "4"), ("--micro-batch-size", "2"),
                            ("--global-batch-size", "512"), ("--recompute-granularity", "full")):
             self.assertEqual(words[words.index(key) + 1], value)
+        self.assertNotIn("--sequence-parallel", words)
+        norms = self.exported("4x1x8x2", "megatron", "--micro-batch", "2", "--checkpoint", "on", "--norm-rows", "on")
+        self.assertIn("--sequence-parallel", norms.split())
+        text = self.run_program("import", self.write("layout", norms), "--from", "megatron", "--gpus", "64").stdout
+        self.assertEqual(text, "4x1x8x2 --batch 512 --micro-batch 2 --checkpoint on --norm-rows on\n")
+        self.refuse("export", "4x1x8x2", *JOB, "--to", "deepspeed", "--norm-rows", "on",
+                    words=["computes norms on all ranks of a tensor group: remove --norm-rows"])
         titan = tomllib.loads(self.exported("4x1x8x2", "torchtitan", "--micro-batch", "2"))
         self.assertEqual((titan["parallelism"]["data_parallel_shard_degree"],
                           titan["parallelism"]["data_parallel_replicate_degree"],

@@ -47,6 +47,8 @@ class Launch(PlannerTest):
         job = ("2x4x2x1", "--model", "gpt5b", "--machine", "dgx-h100", "--sequence", "65536", "--batch", "16")
         self.assertNotIn("attention_rows", self.script(*job)[1]["overlap"])
         self.assertEqual(self.script(*job, "--attention-rows", "on")[1]["overlap"]["attention_rows"], "on")
+        self.assertNotIn("norm_rows", self.script(*job)[1]["overlap"])
+        self.assertEqual(self.script(*job, "--norm-rows", "on")[1]["overlap"]["norm_rows"], "on")
 
     def test_order_puts_z_inside_a_node(self):
         flags = ("--model", "gpt20b", "--batch-tokens", "64k", "--mode", "exact", "--coefficients", "paper")

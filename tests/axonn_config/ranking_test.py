@@ -113,12 +113,10 @@ class Ranking(PlannerTest):
         job = ("--gpus", "64", "--model", "gpt20b", "--machine", "dgx-a100", "--fix", "x=8,z=1,y=1", "--batch", "512",
                "--micro-batch", "1")
         plain = self.plan(*job)["layouts"][0]
-        for word in ("sequence-norms", "zero2", "pipeline=4", "pipeline=4,chunks=2"):
+        for word in ("zero2", "pipeline=4", "pipeline=4,chunks=2"):
             found = self.plan(*job, "--what-if", word)
             self.assertIn("not with our trainer", found["what_if"])
-            layout = found["layouts"][0]
-            self.assertLess(layout["memory"]["gradients" if word[0] in "zp" else "activations"],
-                            plain["memory"]["gradients" if word[0] in "zp" else "activations"])
+            self.assertLess(found["layouts"][0]["memory"]["gradients"], plain["memory"]["gradients"])
         bubbles = [self.plan(*job, "--what-if", f"pipeline=4{more}")["layouts"][0]["pipeline_seconds"]
                    for more in ("", ",chunks=2")]
         self.assertAlmostEqual(bubbles[0] / bubbles[1], 2)
@@ -166,6 +164,20 @@ class Ranking(PlannerTest):
         self.assertLess(explained[1]["layout"]["seconds"], explained[0]["layout"]["seconds"])
         self.assertIn("rows of queries divided over y: forward",
                       self.run_program("explain", "2x4x2x1", *job, "--attention-rows", "on").stdout)
+
+    def test_rows_of_norms_are_divided_over_x(self):
+        job = ("--model", "gpt20b", "--machine", "dgx-a100", "--batch", "512", "--micro-batch", "1")
+        off, on = (self.plan("explain", "8x1x1x8", *job, "--norm-rows", rows) for rows in ("off", "on"))
+        self.assertEqual([one["layout"]["norm_rows"] for one in (off, on)], [False, True])
+        self.assertEqual(on["what_if"], "")
+        self.assertLess(on["layout"]["memory"]["activations"], off["layout"]["memory"]["activations"])
+        gathers = [layer["name"] for layer in on["one_pass"] if layer["stream_backward"] > 0]
+        self.assertEqual(gathers, ["qkv", "up", "head"])
+        self.assertEqual(sum(layer["stream_backward"] for layer in off["one_pass"]), 0)
+        text = self.run_program("explain", "8x1x1x8", *job, "--norm-rows", "on").stdout
+        self.assertIn("rows of the stream divided over x: backward gathers the input in", text)
+        self.refuse("--gpus", "8", "--model", "unet-tiny", "--norm-rows", "on",
+                    words=["the norms of unet-tiny need all rows of a sample: give norm rows auto or off"])
 
     def test_what_if_context_divides_sequences(self):
         job = ("--model", "gpt20b", "--machine", "dgx-h100", "--sequence", "131072", "--batch", "8")

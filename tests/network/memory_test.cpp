@@ -47,7 +47,7 @@ TEST(Memory, OfWeightsGradientsAndOptimizerShrinksWithXYZAndNotWithData) {
 TEST(Memory, OfNormsShrinksWithXIfRowsAreSharded) {
   const GridShape grid = {.x = 8};
   const auto plain = predict_memory(kLarge, grid, {.element_bytes = 2}),
-             sharded = predict_memory(kLarge, grid, {.element_bytes = 2, .sequence_norms = true});
+             sharded = predict_memory(kLarge, grid, {.element_bytes = 2, .norm_rows = true});
   const int64_t norms = kLarge.layers * 4 + 2;  // inputs and outputs of norms, of every block and at the end
   EXPECT_EQ(plain.activation_bytes - sharded.activation_bytes,
             2 * kLarge.sequence * norms * (kLarge.hidden - kLarge.hidden / 8));

@@ -16,6 +16,11 @@ axonn::ExchangeSeconds ExplainedJob::rows(const axonn::LayerWork& layer) const {
   return rows_exchange(layer, layout.grid, layout.links, tokens(), bytes());
 }
 
+double ExplainedJob::stream(const axonn::LayerWork& layer) const {
+  if (!layout.norm_rows || !trainer()) return 0;
+  return stream_gather_seconds(layer, layout.grid, layout.links, tokens(), bytes());
+}
+
 std::vector<NamedMessages> messages_of(const ExplainedJob& job) {
   if (!job.options.block_messages || job.layout.grid.z == 1) return {};
   const auto [blocks, others] = messages_over_z(job.network.layers, job.layout.grid, job.settings());

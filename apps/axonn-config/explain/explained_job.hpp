@@ -23,8 +23,8 @@ struct ExplainedJob {
   }
   axonn::StepSettings settings() const {
     return {.recompute = layout.recompute,
-            .sequence_norms = options.sequence_norms,
             .attention_rows = layout.attention_rows,
+            .norm_rows = layout.norm_rows,
             .block_messages = options.block_messages ? network.blocks : 0,
             .precision = layout.precision};
   }
@@ -35,6 +35,8 @@ struct ExplainedJob {
   axonn::ExchangeSeconds context(const axonn::LayerWork& layer) const;
   // Seconds of what it exchanges if rows of queries are divided.
   axonn::ExchangeSeconds rows(const axonn::LayerWork& layer) const;
+  // Seconds in which backward gathers its input, if rows of the residual stream are divided.
+  double stream(const axonn::LayerWork& layer) const;
   double gradient_bytes() const { return trainer() ? static_cast<double>(state_bytes(layout.precision)) : bytes(); }
 };
 

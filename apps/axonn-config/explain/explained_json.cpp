@@ -31,7 +31,8 @@ nlohmann::ordered_json explained_terms(const ExplainedJob& job) {
                       {"context_forward", context.forward},
                       {"context_backward", context.backward},
                       {"rows_forward", rows.forward},
-                      {"rows_backward", rows.backward}});
+                      {"rows_backward", rows.backward},
+                      {"stream_backward", job.stream(layer)}});
   }
   all["rings"] = std::move(rings);
   for (const auto& [name, messages] : messages_of(job)) {

@@ -65,6 +65,9 @@ void print_exchanges(const ExplainedJob& job, const LayerWork& layer) {
   if (const auto rows = job.rows(layer); rows.forward > 0)
     std::cout << "    rows of queries divided over " << to_string(other_tensor_axis(layer.split_axis())) << ": forward "
               << seconds_text(rows.forward) << ", backward " << seconds_text(rows.backward) << "\n";
+  if (const double gather = job.stream(layer); gather > 0)
+    std::cout << "    rows of the stream divided over x: backward gathers the input in " << seconds_text(gather)
+              << "\n";
   const auto once =
       layer_exchanges(layer, job.layout.grid, job.layout.links, job.tokens(), job.bytes(), job.gradient_bytes());
   if (once.forward + once.backward == 0) return;

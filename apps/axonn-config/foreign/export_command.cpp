@@ -61,6 +61,7 @@ int run_export(const ExportFlags& flags, const PlannerOptions& line) {
                  .batch = options.batch_tokens / network.tokens_per_sample,
                  .micro_batch = layout.micro_batch,
                  .checkpoint = layout.checkpoint() ? axonn::Checkpointing::on : axonn::Checkpointing::off,
+                 .norm_rows = layout.norm_rows,
                  .context = options.context});
   return 0;
 }
@@ -79,8 +80,10 @@ int run_import(const ExportFlags& flags, PlannerOptions& line) {
   line.batch.samples = layout.batch;
   line.training.micro_batch = layout.micro_batch;
   line.training.checkpointing = layout.checkpoint;
+  line.training.norm_rows = layout.norm_rows ? axonn::NormRows::on : axonn::NormRows::off;
   std::string words = axonn::detail::concatenate(layout.grid.to_string(), " --batch ", layout.batch, " --micro-batch ",
                                                  layout.micro_batch, " --checkpoint ", to_string(layout.checkpoint));
+  if (layout.norm_rows) words += " --norm-rows on";
   if (layout.context.ranks > 1) {
     line.what_ifs.words =
         axonn::detail::concatenate("context=", layout.context.ranks, layout.context.gathers ? ",gather-keys" : "");

@@ -27,6 +27,7 @@ struct ForeignLayout {
   axonn::GridShape grid;
   int64_t batch = 1, micro_batch = 1;  // sequences: of the whole grid; of a rank and pass
   axonn::Checkpointing checkpoint = axonn::Checkpointing::off;
+  bool norm_rows = false;
   axonn::ContextSplit context = {};
 };
 
@@ -36,7 +37,8 @@ struct ExportFlags {
   int64_t gpus = 1;     // import
 };
 
-// UserError for a grid with Y, and for a divided context that the program does not have.
+// UserError for a grid with Y, and for a divided context or rows of norms that the program does not
+// have.
 void print_foreign(std::ostream& out, ForeignProgram program, const ForeignLayout& layout);
 // The layout of a text of print_foreign(), or of such a file of a user, on so many GPUs. A batch
 // that the file leaves out is what the program takes then. UserError for degrees that do not divide

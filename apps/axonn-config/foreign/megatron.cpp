@@ -15,6 +15,7 @@ void print_megatron(std::ostream& out, const ForeignLayout& layout) {
   if (layout.context.ranks > 1)
     out << "--context-parallel-size " << layout.context.ranks << "\n--cp-comm-type "
         << (layout.context.gathers ? "all_gather" : "p2p") << "\n";
+  if (layout.norm_rows) out << "--sequence-parallel\n";
   if (sharded) out << "--use-torch-fsdp2\n--num-distributed-optimizer-instances " << layout.grid.data << "\n";
   if (runs_again(layout)) out << "--recompute-granularity full\n--recompute-method uniform\n--recompute-num-layers 1\n";
 }
@@ -34,6 +35,7 @@ ForeignLayout read_megatron(const ForeignWords& words, int64_t gpus) {
       .x = static_cast<int>(x), .z = static_cast<int>(gpus / x / replicas), .data = static_cast<int>(replicas)};
   set_batch(layout,
             {.all = given_number(words, "global-batch-size"), .micro = number_of(words, "micro-batch-size", 1)});
+  layout.norm_rows = words.contains("sequence-parallel");
   const std::string again = word_of(words, "recompute-granularity", "");
   if (again == "full") layout.checkpoint = axonn::Checkpointing::on;
   if (again == "selective") layout.checkpoint = axonn::Checkpointing::selective;

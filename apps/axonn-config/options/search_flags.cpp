@@ -66,19 +66,23 @@ void TrainingFlags::bind(axonn::OptionTable& table) {
   table.add("training", "checkpoint", checkpointing, "activation checkpointing: auto (default), on, off");
   table.add("training", "attention_rows", attention_rows,
             "ranks that have the same heads divide attention's rows of queries: off (default), on, auto: the better");
+  table.add("training", "norm_rows", norm_rows,
+            "ranks along x divide the rows of norms and residual sums: off (default), on, auto: the better");
   table.add("training", "micro_batch", micro_batch,
             "sequences or images per rank per forward pass; 0: the best (default)");
   table.add("training", "overlap", overlap, axonn::switches_help<axonn::OverlapSwitches>());
   table.add("training", "optimizer", optimizer, "adamw (default)");
   table.add("training", "optimizer_schedule", schedule,
             "ar-opt (default); rs-opt-ag and fuse divide the optimizer's state among replicas");
-  table.for_experts({"training.attention_rows", "training.overlap", "training.optimizer_schedule"});
+  table.for_experts(
+      {"training.attention_rows", "training.norm_rows", "training.overlap", "training.optimizer_schedule"});
 }
 
 void TrainingFlags::add_to(axonn::SearchOptions& options) const {
   options.precisions = precisions;
   options.checkpointing = checkpointing;
   options.attention_rows = attention_rows;
+  options.norm_rows = norm_rows;
   options.micro_batch = micro_batch;
   options.overlap = overlap;
   options.moments = axonn::optimizer_moments(optimizer);

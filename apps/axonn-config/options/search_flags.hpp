@@ -44,6 +44,7 @@ struct TrainingFlags {
   std::vector<axonn::Precision> precisions = {axonn::Precision::bf16};
   axonn::Checkpointing checkpointing = axonn::Checkpointing::automatic;
   axonn::AttentionRows attention_rows = axonn::AttentionRows::off;
+  axonn::NormRows norm_rows = axonn::NormRows::off;
   int64_t micro_batch = 0;
   axonn::OverlapSwitches overlap;
   axonn::OptimizerKind optimizer = axonn::OptimizerKind::adamw;

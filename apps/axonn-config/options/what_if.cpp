@@ -38,16 +38,14 @@ void read_word(const std::string& word, WhatIf& found) {
     found.moment_bytes = moment_bytes_of(value);
   else if (word == "gather-keys")
     found.context.gathers = true;
-  else if (word == "sequence-norms")
-    found.sequence_norms = true;
   else if (word == "zero2")
     found.divided_gradients = true;
   else if (word == "block-messages")
     found.block_messages = true;
   else
     throw axonn::UserError(kWhere,
-                           "--what-if takes pipeline=8, chunks=2, context=8, gather-keys, sequence-norms, zero2, "
-                           "moments=bf16, logits-chunks=8 and block-messages, got '" +
+                           "--what-if takes pipeline=8, chunks=2, context=8, gather-keys, zero2, moments=bf16, "
+                           "logits-chunks=8 and block-messages, got '" +
                                word + "'");
 }
 
@@ -56,8 +54,8 @@ void read_word(const std::string& word, WhatIf& found) {
 void WhatIfFlags::bind(axonn::OptionTable& table) {
   table.add(
       "training", "what_if", words,
-      "what other programs do: pipeline=8, chunks=2, context=8, gather-keys, sequence-norms, zero2, moments=bf16, "
-      "logits-chunks=8, block-messages, or a list of them");
+      "what other programs do: pipeline=8, chunks=2, context=8, gather-keys, zero2, moments=bf16, logits-chunks=8, "
+      "block-messages, or a list of them");
   table.for_experts({"training.what_if"});
 }
 
@@ -75,7 +73,7 @@ WhatIf WhatIfFlags::parsed(axonn::OptimizerKind optimizer) const {
 }
 
 axonn::NetworkModel WhatIf::network(const NetworkFlags& flags) const {
-  if (stages == 1 && !sequence_norms && context.ranks == 1 && logits_chunks == 1) return flags.network();
+  if (stages == 1 && context.ranks == 1 && logits_chunks == 1) return flags.network();
   axonn::NetworkShape shape = flags.shape();
   std::visit(
       [&]<typename Shape>(Shape& sizes) {
@@ -90,8 +88,7 @@ axonn::NetworkModel WhatIf::network(const NetworkFlags& flags) const {
                       ", got ", sizes.sequence);
         } else {
           throw axonn::UserError(kWhere,
-                                 "--what-if pipeline, context, sequence-norms and logits-chunks are for transformers: "
-                                 "remove them");
+                                 "--what-if pipeline, context and logits-chunks are for transformers: remove them");
         }
       },
       shape);
@@ -101,7 +98,6 @@ axonn::NetworkModel WhatIf::network(const NetworkFlags& flags) const {
 void WhatIf::add_to(axonn::SearchOptions& options) const {
   options.stages = stages;
   options.virtual_stages = virtual_stages;
-  options.sequence_norms = sequence_norms;
   options.divided_gradients = divided_gradients;
   options.block_messages = block_messages;
   options.moment_bytes = moment_bytes;

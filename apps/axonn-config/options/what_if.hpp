@@ -11,14 +11,13 @@
 // Features that this trainer does not have, to compare with other programs.
 struct WhatIf {
   int64_t stages = 1, virtual_stages = 1;  // a pipeline's
-  bool sequence_norms = false, divided_gradients = false, block_messages = false;
+  bool divided_gradients = false, block_messages = false;
   int64_t moment_bytes = 0, logits_chunks = 1;
   axonn::ContextSplit context;
 
   // Whether a feature is on that export cannot write.
   bool beyond_export() const {
-    return stages > 1 || virtual_stages > 1 || sequence_norms || divided_gradients || moment_bytes > 0 ||
-           logits_chunks > 1;
+    return stages > 1 || virtual_stages > 1 || divided_gradients || moment_bytes > 0 || logits_chunks > 1;
   }
   bool any() const { return beyond_export() || context.ranks > 1 || block_messages; }
 

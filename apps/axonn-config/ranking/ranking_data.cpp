@@ -68,6 +68,7 @@ Json layout_json(const PlannedLayout& layout) {
           {"micro_batches", layout.micro_batches},
           {"checkpoint", layout.checkpoint()},
           {"attention_rows", layout.attention_rows},
+          {"norm_rows", layout.norm_rows},
           {"cached_share", layout.cached},
           {"memory_bytes", layout.memory_bytes()},
           {"memory",

@@ -15,7 +15,8 @@ std::string network_text(const axonn::NetworkModel& network) {
 
 std::string micro_text(const axonn::PlannedLayout& layout) {
   return std::to_string(layout.micro_batches) + " x " + std::to_string(layout.micro_batch) +
-         (layout.checkpoint() ? " again" : "") + (layout.attention_rows ? " rows" : "");
+         (layout.checkpoint() ? " again" : "") + (layout.attention_rows ? " rows" : "") +
+         (layout.norm_rows ? " norms" : "");
 }
 
 std::string place_text(const axonn::PlannedLayout& layout) {
@@ -31,7 +32,6 @@ std::string what_if_text(const axonn::SearchOptions& options) {
   say(options.stages > 1, std::to_string(options.stages) + " stages of a pipeline, " +
                               std::to_string(options.virtual_stages) +
                               " chunks each; grids, sizes and GPUs are one stage's");
-  say(options.sequence_norms, "norms divided over x by rows");
   say(options.divided_gradients, "gradients divided over data");
   say(options.block_messages, "the weights of a block move over z in one message");
   say(options.moment_bytes > 0, "an element of the optimizer's moments needs " + std::to_string(options.moment_bytes) +

@@ -20,14 +20,14 @@ struct MemoryOptions {
   bool dropout = false;          // attention dropout keeps its probabilities: there is no fused kernel for it
   int64_t attention_block = 0;   // without dropout: queries per block, probabilities are kept; 0: the fused kernel
   bool attention_rows = false;   // ranks with the same heads divide the rows of queries
+  bool norm_rows = false;        // for decoders: ranks along X divide the rows of the residual stream
   bool document_mask = false;    // for decoders: attention within documents, by a mask of each sequence
   int64_t checkpoint_every = 0;  // activation checkpointing of every n-th block; 0: none
   int64_t gathered_blocks = 1;   // weights gathered over Z at a time: the one in use and those gathered ahead
   int64_t scattered_blocks = 1;  // gradients on their way to the reduce-scatter at a time, with the one in progress
   int64_t cache_bytes = 0;       // budget of gathered weights that are kept
-  // For other programs: decoders keep what norms and residual sums need divided over X too, by rows
-  // (sequence parallelism); gradients are divided as the optimizer's state is (ZeRO-2).
-  bool sequence_norms = false, divided_gradients = false;
+  // For other programs: gradients are divided as the optimizer's state is (ZeRO-2).
+  bool divided_gradients = false;
   int64_t moment_bytes = 0;   // per element of the optimizer's moments; 0: as the rest of its state
   int64_t logits_copies = 3;  // for decoders; 1: the gradient takes the place of the logits
   int64_t logits_chunks = 1;  // for decoders; the head and the loss take so many parts of the rows in turn
@@ -67,11 +67,12 @@ struct MemoryPrediction {
   //   2 m h/Y + 3 m s heads/X   with dropout: the masks of both branches; the mask of the
   //                             probabilities, and the probabilities before and after it
   // With divided rows of queries, logarithms, probabilities and their masks are 1/Y as many, and
-  // the fused kernel keeps its own outputs too, m h/(X Y).
+  // the fused kernel keeps its own outputs too, m h/(X Y). With divided rows of the residual
+  // stream, h/(X Y) takes the place of h/Y.
   // A checkpointed block keeps only its input, m h/Y. The whole list counts once more, for the
   // block that is run again. The last norm: 2 m h/Y and 2 m. With dropout the embedding's mask:
   // m h/Y. With a document mask: m s, and without dropout m s for each block with a window (1/Y
-  // with divided rows). Left out: ids, targets and masks of one byte.
+  // with divided rows of queries). Left out: ids, targets and masks of one byte.
   int64_t activation_bytes = 0;
 
   // The loss: logits_copies m ceil(V/X) elements at once (3: probabilities, their gradient, and a

@@ -24,6 +24,7 @@ struct NetworkModel {
   int64_t usual_batch = 0;        // default tokens per step
   int64_t parameters = 0;
   int64_t active_parameters = 0;  // elements that one token meets; 0: all
+  bool divides_norms = false;     // its norms are of single rows, which ranks along X may divide (NormRows)
   std::vector<NamedSize> sizes;   // those that a reader checks first
   // Why a grid is impossible, such as "heads % x"; nothing when it is possible.
   std::function<std::optional<std::string>(const GridShape&)> why_impossible;

@@ -78,7 +78,7 @@ int64_t ceil_divide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Features of the residual stream that a rank keeps of each token.
 int64_t kept_features(const DecoderShape& shape, const GridShape& grid, const MemoryOptions& options) {
-  return ceil_divide(shape.hidden, int64_t{grid.y} * (options.sequence_norms ? grid.x : 1));
+  return ceil_divide(shape.hidden, int64_t{grid.y} * (options.norm_rows ? grid.x : 1));
 }
 
 // Scores that a query in a block of queries sees, or computes for the others of its block: the mean

@@ -47,6 +47,7 @@ NetworkModel network_model(std::string name, const DecoderShape& shape) {
           .usual_batch = usual_tokens(shape.sequence),
           .parameters = parameters_of(shape),
           .active_parameters = active_parameters_of(shape),
+          .divides_norms = true,
           .sizes = shown_sizes(whole),
           .why_impossible = [whole](const GridShape& grid) -> std::optional<std::string> {
             if (whole.heads % grid.x != 0) return "heads % x";

@@ -93,8 +93,8 @@ StepSettings GridPlanner::settings(const PlacementChoice& choice, const MemoryPl
   return {.batch_tokens = static_cast<double>(options_->batch_tokens),
           .micro_batches = plans_.sequences() / micro_batch,
           .recompute = plan.recompute,
-          .sequence_norms = options_->sequence_norms,
           .attention_rows = plan.attention_rows,
+          .norm_rows = plan.norm_rows,
           .block_messages = options_->block_messages ? network_->blocks : 0,
           .divided_update = options_->divided_update,
           .divided_gradients = options_->divided_gradients,
@@ -161,6 +161,7 @@ PlannedLayout GridPlanner::layout(const PlacementChoice& choice, const MemoryPla
   layout.micro_batches = plans_.sequences() / micro_batch;
   layout.recompute = plan.recompute;
   layout.attention_rows = plan.attention_rows;
+  layout.norm_rows = plan.norm_rows;
   layout.prefetch = plan.rich ? kPrefetch : 1;
   layout.outstanding = plan.rich ? kOutstanding : 1;
   layout.time = predict_step(network_->layers, grid_, choice.links, *machine_,

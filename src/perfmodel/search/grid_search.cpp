@@ -48,6 +48,8 @@ void check_options(const NetworkModel& network, const Machine& machine, const Se
               options.context.ranks, " ranks must divide the ", sequence, " ", network.tokens, " of a sample");
   AXONN_CHECK(options.context.ranks == 1 || (options.mode == BandwidthMode::exact && !options.order), where,
               "a divided context is for mode exact and every placement: remove the mode and the order of axes");
+  AXONN_CHECK(options.norm_rows != NormRows::on || network.divides_norms, where, "the norms of ", network.name,
+              " need all rows of a sample: give norm rows auto or off");
   AXONN_CHECK(options.top >= 1, where, "at least one layout must be asked for, got ", options.top);
   AXONN_CHECK(options.micro_batch >= 0, where, "the micro-batch must not be negative, got ", options.micro_batch);
   AXONN_CHECK(options.memory_margin >= 0 && options.memory_margin < 1, where,

@@ -36,10 +36,12 @@ std::vector<Recomputation> recomputations(Checkpointing checkpointing) {
   return {};
 }
 
-// Whether the rows of queries are divided: what there is to choose.
-std::vector<bool> divisions(AttentionRows rows, const GridShape& grid) {
-  if (rows == AttentionRows::off || grid.x * grid.y == 1) return {false};
-  return rows == AttentionRows::on ? std::vector<bool>{true} : std::vector<bool>{false, true};
+// Whether rows are divided, of queries or norms: what there is to choose. `possible`: by this
+// network on this grid.
+template <typename Rows>
+std::vector<bool> divisions(Rows rows, bool possible) {
+  if (rows == Rows::off || !possible) return {false};
+  return rows == Rows::on ? std::vector<bool>{true} : std::vector<bool>{false, true};
 }
 
 // Of a block, only its input is kept for backward. Selective recomputation keeps what nothing run
@@ -61,10 +63,12 @@ MemoryPlans::MemoryPlans(const NetworkModel& network, const Machine& machine, co
 void MemoryPlans::find() {
   for (const Precision precision : options_->precisions)
     for (const Recomputation recompute : recomputations(options_->checkpointing))
-      for (const bool rows : divisions(options_->attention_rows, grid_)) add(precision, recompute, rows);
+      for (const bool attention_rows : divisions(options_->attention_rows, grid_.x * grid_.y > 1))
+        for (const bool norm_rows : divisions(options_->norm_rows, grid_.x > 1 && network_->divides_norms))
+          add(precision, recompute, attention_rows, norm_rows);
 }
 
-void MemoryPlans::add(Precision precision, Recomputation recompute, bool attention_rows) {
+void MemoryPlans::add(Precision precision, Recomputation recompute, bool attention_rows, bool norm_rows) {
   MemoryOptions memory = {.micro_batch = 1,
                           .element_bytes = element_bytes(precision),
                           .gradient_bytes = state_bytes(precision),
@@ -72,10 +76,10 @@ void MemoryPlans::add(Precision precision, Recomputation recompute, bool attenti
                           .moments = options_->moments,
                           .divided_update = options_->divided_update,
                           .attention_rows = attention_rows,
+                          .norm_rows = norm_rows,
                           .checkpoint_every = keeps_only_inputs(recompute) ? 1 : 0,
                           .gathered_blocks = 1 + kPrefetch,
                           .scattered_blocks = 1 + kOutstanding,
-                          .sequence_norms = options_->sequence_norms,
                           .divided_gradients = options_->divided_gradients,
                           .moment_bytes = options_->moment_bytes,
                           .logits_chunks = options_->logits_chunks,
@@ -83,6 +87,7 @@ void MemoryPlans::add(Precision precision, Recomputation recompute, bool attenti
   MemoryPlan plan = {.precision = precision,
                      .recompute = recompute,
                      .attention_rows = attention_rows,
+                     .norm_rows = norm_rows,
                      .rich = options_->objective != Objective::memory};
   plan.gathered_bytes = weights_gathered(*network_, grid_) * static_cast<double>(element_bytes(precision));
   const auto over = [&] {

@@ -20,15 +20,15 @@ inline int64_t sample_parts(const GridShape& grid, const ContextSplit& context) 
 struct MemoryPlan {  // fits in memory
   Precision precision;
   Recomputation recompute;
-  bool attention_rows;                 // divided
+  bool attention_rows, norm_rows;      // divided
   bool rich;                           // default prefetch and outstanding; otherwise 1 each
   MemoryPrediction one;                // for a micro-batch of one sequence
   double gathered_bytes;               // bytes of all weights, gathered over Z
   std::vector<int64_t> micro_batches;  // sequences, ascending
 };
 
-// The plans of one grid: precision, recomputation and rows of attention with the micro-batches that
-// fit. Keeps references to the network, the machine and the options.
+// The plans of one grid: precision, recomputation, rows of attention and of norms, with the
+// micro-batches that fit. Keeps references to the network, the machine and the options.
 class MemoryPlans {
  public:
   MemoryPlans(const NetworkModel& network, const Machine& machine, const SearchOptions& options, const GridShape& grid);
@@ -42,7 +42,7 @@ class MemoryPlans {
   int64_t sequences() const;  // per rank per step
 
  private:
-  void add(Precision precision, Recomputation recompute, bool attention_rows);
+  void add(Precision precision, Recomputation recompute, bool attention_rows, bool norm_rows);
 
   const NetworkModel* network_;
   const Machine* machine_;

@@ -85,6 +85,13 @@ ExchangeSeconds rows_exchange(const LayerWork& layer, const GridShape& shape, co
           .backward = count * (gathered + link.all_reduce_seconds(bytes * layer.keys_values))};
 }
 
+double stream_gather_seconds(const LayerWork& layer, const GridShape& shape, const AxisLinks& links, double units,
+                             double element_bytes) {
+  if (!layer.has_weight() || layer.transposed) return 0;
+  return static_cast<double>(layer.count) *
+         link_of(links, Axis::x).gather_seconds(layer_buffers(layer, shape, units).input * element_bytes);
+}
+
 CollectiveSeconds published_collectives(const LayerTable& table, const GridShape& shape, const AxisLinks& links,
                                         double batch_tokens, double element_bytes, Coefficients coefficients) {
   AXONN_ASSERT(coefficients != Coefficients::trainer, "the trainer's counts follow from its settings");

@@ -48,6 +48,20 @@ void add_context(Pass& pass, const ExchangeSeconds& one, double seconds, bool ag
   pass.window_used += (forwards - 1) * used(seconds, one.forward) + used(2 * seconds, one.backward);
 }
 
+// dI's sum beside the product of dW, which takes `seconds`, as dI's does. If the layer reads a
+// stream with divided rows, that is a reduce-scatter. Then the other half of the sum, a gather, is
+// waited for when the layer before begins, and the gather of the input runs beside dI's product.
+void add_gradient_sums(Pass& pass, double seconds, double sum, double stream_gather, const StepSettings& settings,
+                       double share) {
+  const double half = stream_gather > 0 ? sum / 2 : 0;
+  pass.once.all_reduce_backward += sum + stream_gather;
+  pass.waited += half;
+  for (const double beside : {sum - half, stream_gather}) {
+    pass.beside_products += settings.overlap.all_reduce ? prolongs(seconds, beside, share) : beside;
+    if (settings.overlap.all_reduce) pass.window_used += std::min(seconds, beside * (1 - share));
+  }
+}
+
 }  // namespace
 
 void add_layer(Pass& pass, const LayerWork& layer, bool again, const GridShape& shape, const AxisLinks& links,
@@ -86,15 +100,8 @@ void add_layer(Pass& pass, const LayerWork& layer, bool again, const GridShape& 
   pass.last_data = std::max(pass.last_data, one.all_reduce_data / count);
   if (layer.owns_weight) pass.data_bytes += count * layer_buffers(layer, shape, tokens).block / shape.z * gradient;
   pass.once.all_reduce_forward += counts.forward_all_reduces * one.all_reduce_forward;
-  pass.once.all_reduce_backward += one.all_reduce_backward;
-
-  if (!settings.overlap.all_reduce) {
-    pass.beside_products += one.all_reduce_backward;
-    return;
-  }
-  const double product = seconds;  // dW's is as large as forward's
-  pass.beside_products += prolongs(product, one.all_reduce_backward, machine.collective_share);
-  pass.window_used += std::min(product, one.all_reduce_backward * (1 - machine.collective_share));
+  const double stream = trainer && settings.norm_rows ? stream_gather_seconds(layer, shape, links, tokens, bytes) : 0;
+  add_gradient_sums(pass, seconds, one.all_reduce_backward, stream, settings, machine.collective_share);
 }
 
 void add_messages(Pass& pass, const BlockMessages& messages, const AxisLink& link, const StepSettings& settings) {

@@ -7,14 +7,14 @@
 namespace axonn {
 namespace {
 
-double parts_of(const LayerWork& layer, const GridShape& shape, bool sequence_norms) {
+double parts_of(const LayerWork& layer, const GridShape& shape, bool norm_rows) {
   switch (layer.split) {
     case WorkSplit::matrix:
       return (layer.whole_input ? 1.0 : shape[layer.in_axis()]) * (layer.whole_output ? 1.0 : shape[layer.out_axis()]);
     case WorkSplit::over_x:
       return shape.x;
     case WorkSplit::over_y:
-      return shape.y * (sequence_norms ? shape.x : 1);
+      return shape.y * (norm_rows ? shape.x : 1);
   }
   return 1;
 }
@@ -42,7 +42,7 @@ double prolongs(double computation, double communication, double share) {
 
 double layer_forward_seconds(const LayerWork& layer, const GridShape& shape, const Machine& machine, double tokens,
                              const StepSettings& settings) {
-  const double parts = parts_of(layer, shape, settings.sequence_norms);
+  const double parts = parts_of(layer, shape, settings.norm_rows);
   const Precision precision = settings.precision;
   const double efficiency = layer.split == WorkSplit::matrix ? machine.gemm_efficiency : machine.attention_efficiency;
   const double product = layer.flops > 0 ? layer.flops / (machine.peak_flops(precision) * efficiency) : 0;

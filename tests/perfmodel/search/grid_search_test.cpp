@@ -10,6 +10,8 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/network/decoder/decoder_presets.hpp"
+#include "axonn/network/unet/unet_network.hpp"
+#include "axonn/network/unet/unet_presets.hpp"
 #include "perfmodel/search/grid_planner.hpp"
 
 namespace axonn {
@@ -72,6 +74,33 @@ TEST(GridSearch, DividesRowsOfQueriesWhereThatIsFaster) {
       EXPECT_LT(on.value, off.value);
     }
   }
+}
+
+// Inside a node, an element moves in the time of a few in memory. automatic takes the better way.
+// One rank along x, and a UNet, have nothing to divide.
+TEST(GridSearch, DividesRowsOfNormsWhereThatIsFaster) {
+  const NetworkModel network = preset("gpt5b");
+  const auto of = [&](NormRows rows, const GridShape& grid) {
+    const SearchOptions options = {
+        .batch_tokens = 64 * 2048, .checkpointing = Checkpointing::off, .norm_rows = rows, .micro_batch = 1};
+    return plan_grid(network, find_machine("dgx-h100"), options, grid);
+  };
+  const GridShape grid = {8, 1, 8, 1};
+  const PlannedLayout off = of(NormRows::off, grid), on = of(NormRows::on, grid), best = of(NormRows::automatic, grid);
+  EXPECT_FALSE(off.norm_rows);
+  EXPECT_TRUE(on.norm_rows);
+  EXPECT_EQ(best.value, std::min(on.value, off.value));
+  EXPECT_EQ(best.norm_rows, on.value < off.value);
+  EXPECT_LT(on.memory.activation_bytes, off.memory.activation_bytes);
+  EXPECT_EQ(on.memory.weight_bytes, off.memory.weight_bytes);
+  EXPECT_FALSE(of(NormRows::on, {1, 1, 64, 1}).norm_rows);
+  const NetworkModel unet = network_model("unet-tiny", find_unet_preset("unet-tiny").shape);
+  const auto planned = [&](NormRows rows) {
+    const SearchOptions options = {.batch_tokens = 64, .norm_rows = rows};
+    return plan_grid(unet, find_machine("dgx-h100"), options, {2, 1, 4, 1});
+  };
+  EXPECT_FALSE(planned(NormRows::automatic).norm_rows);
+  EXPECT_THROW(planned(NormRows::on), UserError);
 }
 
 TEST(GridSearch, ShowsTiesThatOnlyTheOrderOfSumsTellsApart) {

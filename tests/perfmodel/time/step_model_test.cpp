@@ -87,6 +87,29 @@ TEST(StepModel, DividedRowsOfQueriesSaveScoresAndMoveOutputsAndGradients) {
   EXPECT_NEAR(waited(true, Recomputation::blocks) - waited(false, Recomputation::blocks), 24 * (6 * half + sums), 1e-6);
 }
 
+// GPT-5B has 24 blocks with two layers that read the stream of 4096 features. For each of them and
+// the head, backward waits for the gathering half of a sum, which dW's product hid before, and
+// gathers an input. Half of the devices of this machine are taken by a collective.
+TEST(StepModel, DividedRowsOfTheStreamAreGatheredInBackward) {
+  Machine machine = kPerlmutter;
+  machine.collective_share = 0.5;
+  const GridShape grid = {.x = 4, .y = 2};
+  AxisLinks links;
+  links[static_cast<size_t>(Axis::x)] = ring_link(4, 200);
+  const double tokens = 1 << 19, gather = ring_link(4, 200).gather_seconds(tokens * 4096 / 2 * 2);
+  const auto predicted = [&](bool rows) {
+    return predict_step(kTable, grid, links, machine,
+                        {.batch_tokens = tokens, .recompute = Recomputation::none, .norm_rows = rows});
+  };
+  const StepTime whole = predicted(false), divided = predicted(true);
+  const double layers = 2 * 24 + 1;
+  EXPECT_NEAR(divided.communication.all_reduce_backward - whole.communication.all_reduce_backward, layers * gather,
+              1e-6);
+  EXPECT_NEAR(divided.exposed_all_reduce - whole.exposed_all_reduce, layers * gather, 1e-6);
+  EXPECT_EQ(divided.communication.all_reduce_forward, whole.communication.all_reduce_forward);
+  EXPECT_LT(divided.forward, whole.forward);
+}
+
 TEST(StepModel, KernelsStartForEveryEntryOfTheTableInEveryPass) {
   Machine slow = kPerlmutter;
   slow.kernel_seconds = 1e-3;
@@ -117,12 +140,12 @@ TEST(StepModel, RunsAgainWhatTheRecomputationSays) {
   EXPECT_EQ(names(Recomputation::blocks), up_to_gelu + "down;residual 2;");
 }
 
-TEST(StepModel, SequenceShardedNormsAreDividedOverXToo) {
+TEST(StepModel, NormsWhoseRowsAreDividedAreDividedOverXToo) {
   for (const LayerWork& layer : kTable) {
     const GridShape grid = {.x = 4, .y = 2};
     const double whole = layer_forward_seconds(layer, grid, kPerlmutter, 1, {});
     if (whole == 0) continue;  // a lookup
-    EXPECT_NEAR(whole / layer_forward_seconds(layer, grid, kPerlmutter, 1, {.sequence_norms = true}),
+    EXPECT_NEAR(whole / layer_forward_seconds(layer, grid, kPerlmutter, 1, {.norm_rows = true}),
                 layer.split == WorkSplit::over_y ? 4 : 1, 1e-12)
         << layer.name;
   }

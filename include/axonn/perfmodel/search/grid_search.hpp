@@ -10,6 +10,7 @@
 #include "axonn/network/network_model.hpp"
 #include "axonn/perfmodel/time/step_model.hpp"
 #include "axonn/terms/attention_rows.hpp"
+#include "axonn/terms/norm_rows.hpp"
 #include "axonn/terms/overlap_portions.hpp"
 
 namespace axonn {
@@ -54,11 +55,12 @@ struct SearchOptions {
   std::vector<Precision> precisions = {Precision::bf16};
   Checkpointing checkpointing = Checkpointing::automatic;
   AttentionRows attention_rows = AttentionRows::off;  // automatic: the better of on and off
+  NormRows norm_rows = NormRows::off;                 // the same; on is for a network that divides_norms
   int64_t micro_batch = 0;                            // sequences; 0: tries every divisor of a rank's share up to 1024
   bool multi_level = true;                            // mode exact: collectives may run level by level
-  bool sequence_norms = false, divided_gradients = false;  // as in StepSettings; this trainer does not
-  bool block_messages = false;                             // the same: a block's weights move in one message
-  int64_t moment_bytes = 0, logits_chunks = 1;             // as in MemoryOptions; this trainer does not
+  bool divided_gradients = false;                     // as in StepSettings; this trainer does not
+  bool block_messages = false;                        // the same: a block's weights move in one message
+  int64_t moment_bytes = 0, logits_chunks = 1;        // as in MemoryOptions; this trainer does not
   int64_t stages = 1, virtual_stages = 1;  // as in StepSettings: the network, the GPUs and the grid are one stage's
   // As other programs do: sequences divided over ranks of Z, or of data if Z = 1. In mode exact,
   // and without `order`.
@@ -83,7 +85,7 @@ struct PlannedLayout {
   int64_t micro_batch = 1;  // sequences
   int64_t micro_batches = 1;
   Recomputation recompute = Recomputation::none;
-  bool attention_rows = false;                           // divided
+  bool attention_rows = false, norm_rows = false;        // divided
   int prefetch = kPrefetch, outstanding = kOutstanding;  // unfinished gathers and reduce-scatters
   double cached = 0;                                     // share of the gathered weights that stay in memory
   MemoryPrediction memory;                               // without the cache

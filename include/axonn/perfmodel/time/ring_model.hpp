@@ -139,6 +139,11 @@ ExchangeSeconds context_exchange(const LayerWork& layer, const GridShape& shape,
 ExchangeSeconds rows_exchange(const LayerWork& layer, const GridShape& shape, const AxisLinks& links, double units,
                               double element_bytes);
 
+// A product that reads a residual stream whose rows are divided over X gathers its input once more
+// in backward. 0 for other layers. `units` as in layer_buffers().
+double stream_gather_seconds(const LayerWork& layer, const GridShape& shape, const AxisLinks& links, double units,
+                             double element_bytes);
+
 // How often each collective runs in a step.
 enum class Coefficients : uint8_t {
   paper,  // once for each product of the blocks

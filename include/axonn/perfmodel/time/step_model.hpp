@@ -25,8 +25,8 @@ struct StepSettings {
   double batch_tokens = 0;    // tokens per step over the whole grid
   int64_t micro_batches = 1;  // forward passes per rank per step
   Recomputation recompute = Recomputation::blocks;
-  bool sequence_norms = false;  // norms and residual sums divided over X too, by rows (sequence parallelism)
   bool attention_rows = false;  // rows of queries divided over the tensor axis that does not split the heads
+  bool norm_rows = false;       // norms and residual sums divided over X too, by rows (sequence parallelism)
   // 0: weights move over Z one by one, as those of this trainer's layers. Else the number of blocks
   // of the table: a block's weights move in one message, all those outside of blocks in another, as
   // units of FSDP do. For coefficients trainer.
@@ -110,10 +110,12 @@ bool runs_again(const LayerTable& table, size_t at, Recomputation recompute);
 // checkpointing); the cached share is gathered once per step. Every pass has reduce-scatters. Each
 // weight is a message, or each block (block_messages). Data all-reduces run in buckets of the
 // arena. The exchanges of group norms, layout changes and divided rows of queries are waited for
-// and counted with the all-reduces. With a divided update, half of the data all-reduces overlap the
-// first pass's forward instead of backward. With a divided context, keys and values that pass
-// around its ranks overlap attention; gathered ones are waited for. Left out: the sums of layer
-// norms and loss (a few bytes per row).
+// and counted with the all-reduces. With divided rows of the residual stream, all-reduces over X
+// are a reduce-scatter and a gather: in backward dW's product hides the former only. The gather of
+// a layer's input, once more in backward, overlaps dI's product. With a divided update, half of the
+// data all-reduces overlap the first pass's forward instead of backward. With a divided context,
+// keys and values that pass around its ranks overlap attention; gathered ones are waited for. Left
+// out: the sums of layer norms and loss (a few bytes per row).
 StepTime predict_step(const LayerTable& table, const GridShape& shape, const AxisLinks& links, const Machine& machine,
                       const StepSettings& settings);
 
