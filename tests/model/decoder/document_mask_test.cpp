@@ -84,10 +84,10 @@ Result result_of(Context& context, const DecoderConfig& config, bool packed) {
 }
 
 void expect_the_same(const DecoderConfig& config, const std::string& what, const std::vector<GridShape>& grids,
-                     AttentionRows rows = AttentionRows::off) {
+                     const ForwardSchedule& forward = {}) {
   for (const GridShape& grid : grids) {
     SCOPED_TRACE(what + " on " + grid.to_string());
-    Context context(test_environment(), grid, {.dtype = at::kDouble, .forward = {.attention_rows = rows}});
+    Context context(test_environment(), grid, {.dtype = at::kDouble, .forward = forward});
     const Result apart = result_of(context, config, false), packed = result_of(context, config, true);
     EXPECT_NEAR(packed.loss / apart.loss, 1, kRelative);
     double greatest = 0, differs = 0;
@@ -137,8 +137,15 @@ TEST(DocumentMask, EqualsThemOnTheWayOfDropout) {
 // Documents by themselves are shorter than twice the ranks, so some of these have no rows.
 TEST(DocumentMask, EqualsThemWhereRowsAreDivided) {
   const std::vector<GridShape> grids = {{.y = test_environment().ranks()}};
-  expect_the_same({.shape = gpt2()}, "gpt2", grids, AttentionRows::on);
-  expect_the_same({.shape = llama()}, "llama", grids, AttentionRows::on);
+  expect_the_same({.shape = gpt2()}, "gpt2", grids, {.attention_rows = AttentionRows::on});
+  expect_the_same({.shape = llama()}, "llama", grids, {.attention_rows = AttentionRows::on});
+}
+
+// A document of one token has fewer rows than ranks, and stays whole.
+TEST(DocumentMask, EqualsThemWhereRowsOfNormsAreDivided) {
+  const std::vector<GridShape> grids = {{.x = test_environment().ranks()}};
+  expect_the_same({.shape = gpt2()}, "gpt2", grids, {.norm_rows = NormRows::on});
+  expect_the_same({.shape = llama()}, "llama", grids, {.norm_rows = NormRows::on});
 }
 
 TEST(DocumentMask, WrongMasksAreRefused) {
