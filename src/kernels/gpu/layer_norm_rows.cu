@@ -39,7 +39,7 @@ __device__ Sums<Number> of_block(Sums<Number> mine, int buffer) {
 // A thread takes a pack of columns, and a block every gridDim.x-th row.
 template <typename Element, int size>
 __global__ void __launch_bounds__(kMostThreads)
-    backward(NormRows rows, const Element* grad, const Element* added, Element* grad_input, Wide<Element>* parts) {
+    backward(LayerNormRows rows, const Element* grad, const Element* added, Element* grad_input, Wide<Element>* parts) {
   using Number = Wide<Element>;
   using Some = Pack<Element, size>;
   const auto some = [](const void* begin, int64_t at) {
@@ -120,7 +120,7 @@ bool layer_norm_rows_fit(c10::ScalarType type, int64_t width) {
 
 int64_t layer_norm_parts(int64_t rows) { return std::min<int64_t>(rows, kMostBlocks); }
 
-void layer_norm_backward(const NormRows& rows, const void* grad, const void* added, void* grad_input, void* parts,
+void layer_norm_backward(const LayerNormRows& rows, const void* grad, const void* added, void* grad_input, void* parts,
                          int device) {
   if (rows.rows == 0) return;
   const auto begins = {rows.input, grad, added, static_cast<const void*>(grad_input)};

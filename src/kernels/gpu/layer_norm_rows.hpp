@@ -9,7 +9,7 @@ namespace axonn {
 
 // Left by forward: rows (rows, width) in CUDA device memory, contiguous, with their statistics.
 // "Wide" is fp64 for fp64, and fp32 otherwise.
-struct NormRows {
+struct LayerNormRows {
   c10::ScalarType type = c10::ScalarType::Float;  // fp64, fp32, bf16 or fp16
   int64_t rows = 0;
   int64_t width = 0;
@@ -29,7 +29,7 @@ int64_t layer_norm_parts(int64_t rows);
 // output, plus `added` (rows, width; nullptr: 0). parts (layer_norm_parts(), 2, width), wide: sums
 // of some rows for the weight, then for the bias. On the current stream of CUDA device `device`;
 // BackendError if the launch fails or CUDA is not built in.
-void layer_norm_backward(const NormRows& rows, const void* grad, const void* added, void* grad_input, void* parts,
+void layer_norm_backward(const LayerNormRows& rows, const void* grad, const void* added, void* grad_input, void* parts,
                          int device);
 
 // Partial sums for a norm's weight, then for its bias: (count, 2, width), wide for `type`.

@@ -43,7 +43,7 @@ void group_norm_backward(const NormedImages&, const void*, void*, void*, void*, 
 
 bool layer_norm_rows_fit(c10::ScalarType, int64_t) { return false; }
 int64_t layer_norm_parts(int64_t) { refuse_layer_norm(); }
-void layer_norm_backward(const NormRows&, const void*, const void*, void*, void*, int) { refuse_layer_norm(); }
+void layer_norm_backward(const LayerNormRows&, const void*, const void*, void*, void*, int) { refuse_layer_norm(); }
 void norm_sums(const NormParts&, const NormSum&, const NormSum&, int) { refuse_layer_norm(); }
 
 bool multiply(const Product&, int) { refuse("layers.product", "epilogues"); }

@@ -38,13 +38,13 @@ class FusedLayerNorm : public StreamOperation {
     const Tensor input = input_.get(), grad = grad_output.contiguous(), added = std::move(stream_gradient_),
                  grad_input = at::empty_like(input);
     const auto weight = weight_.gathered();
-    const NormRows rows{.type = input.scalar_type(),
-                        .rows = mean_.numel(),
-                        .width = input.size(-1),
-                        .input = input.const_data_ptr(),
-                        .mean = mean_.const_data_ptr(),
-                        .reciprocal_deviation = reciprocal_deviation_.const_data_ptr(),
-                        .weight = weight->const_data_ptr()};
+    const LayerNormRows rows{.type = input.scalar_type(),
+                             .rows = mean_.numel(),
+                             .width = input.size(-1),
+                             .input = input.const_data_ptr(),
+                             .mean = mean_.const_data_ptr(),
+                             .reciprocal_deviation = reciprocal_deviation_.const_data_ptr(),
+                             .weight = weight->const_data_ptr()};
     const int device = input.get_device();
     const Tensor parts = at::empty({layer_norm_parts(rows.rows), 2, rows.width}, mean_.options());
     layer_norm_backward(rows, grad.const_data_ptr(), added.defined() ? added.const_data_ptr() : nullptr,
