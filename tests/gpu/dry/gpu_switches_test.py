@@ -9,7 +9,7 @@ from program_runs import ProgramTest
 GPT = ["gpt", "--layers", 2, "--hidden", 64, "--heads", 2, "--sequence", 32, "--vocab", 5000, "--batch", 4]
 UNET = ["unet", "--image", 16, "--base", 32, "--multipliers", "1,2", "--blocks", 1, "--batch", 4]
 # A word in the names of the kernels that a switch launches, and of no others.
-KERNELS = {"gpt": {"cross-entropy": "LogitRows", "embedding": "TokenGradients", "layer-norm": "NormRows",
+KERNELS = {"gpt": {"cross-entropy": "LogitRows", "embedding": "TokenGradients", "layer-norm": "LayerNormRows",
                    "adamw": "update_adamw"},
            "unet": {"group-norm": "NormedImages", "adamw": "update_adamw", "tail": "TailRows",
                     "device-noise": "DeviceNoise"}}

@@ -49,7 +49,7 @@ struct Pass {
     }
   }
 
-  NormRows norm_rows() {
+  LayerNormRows norm_rows() {
     return {.type = kType<Element>,
             .rows = rows,
             .width = width,
