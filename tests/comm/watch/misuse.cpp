@@ -1,5 +1,6 @@
 // misuse NAME: one of misuses(), as a job of processes. A rank prints its error. Without a name:
-// the names and numbers of ranks. misuse --stop: a signal stops rank 1 before the end of the program.
+// the names and numbers of ranks. misuse --stop: a signal stops rank 1 before the end of the
+// program.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
