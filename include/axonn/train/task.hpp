@@ -75,7 +75,7 @@ class TrainTask {
   // Whether the run is to stop, for validate() and write_samples(). The answer must be the same on
   // every rank.
   void set_stop(std::function<bool()> stop) { stop_ = std::move(stop); }
-  // What each start of a run does when nothing can refuse it any more, before its first file is
+  // Called at each start of a run, when nothing can refuse it any more, before its first file is
   // written. Collective.
   void set_begin(std::function<void()> begin) { begin_ = std::move(begin); }
   void begin() const {
