@@ -9,11 +9,18 @@ const SECONDS_AXIS = "seconds so far", TERMS_AXIS = "terms so far";
 const WIDTH = 560, HEIGHT = 250, LEFT = 62, RIGHT = 548, TOP = 12, BOTTOM = 216;
 
 const curveOf = (run, key) => (Object.hasOwn(run.metrics.curves, key) ? run.metrics.curves[key] : undefined);
+const isBytes = (key) => key.endsWith("_bytes") || key.endsWith(".bytes");
 function valueText(key, value) {
-  if (key.endsWith("_bytes") || key.endsWith(".bytes")) return bytes(value);
+  if (isBytes(key)) return bytes(value);
   if (key.endsWith("_share") || key === "utilisation") return percent(value);
   if (Math.abs(value) >= 10000) return count(value);
   return String(Number(value.toPrecision(4)));
+}
+
+function tickText(key, value) {
+  if (!isBytes(key)) return valueText(key, value);
+  const [number, unit] = bytes(value).split(" ");
+  return `${Number(number)} ${unit}`;
 }
 
 const placeText = (value) => count(Number(value.toPrecision(5)));
@@ -39,20 +46,21 @@ function pointsOf(run, key, over) {
   }));
 }
 
-// Round numbers from least to most, three to eight.
-function ticks(least, most) {
-  const rough = (most - least) / 3, power = 10 ** Math.floor(Math.log10(rough));
+// Round numbers of units from least to most, three to eight.
+function ticks(least, most, unit) {
+  const rough = (most - least) / unit / 3, power = 10 ** Math.floor(Math.log10(rough));
   const step = [5, 2, 1].map((factor) => factor * power).find((one) => one <= rough) || power;
-  const first = Math.ceil(least / step), after = Math.floor(most / step) + 1;
-  return Array.from({length: after - first}, (_, i) => Number(((first + i) * step).toPrecision(12)));
+  const first = Math.ceil(least / unit / step), after = Math.floor(most / unit / step) + 1;
+  return Array.from({length: after - first}, (_, i) => Number(((first + i) * step).toPrecision(12)) * unit);
 }
+const unitOf = (value) => 1024 ** Math.max(0, Math.floor(Math.log(value) / Math.log(1024)));
 function powers(least, most) {
   const found = [];
   for (let i = Math.ceil(Math.log10(least)); i <= Math.log10(most); ++i) found.push(10 ** i);
   return found.length > 1 ? found : [least, most];
 }
 // The place of a value between two ends; logarithms if they are asked for and possible.
-function scale(values, from, to, logarithms) {
+function scale(values, from, to, {logarithms = false, inBytes = false} = {}) {
   let least = Math.min(...values), most = Math.max(...values);
   const log = logarithms && least > 0;
   if (least === most) {
@@ -62,7 +70,7 @@ function scale(values, from, to, logarithms) {
   }
   const f = log ? Math.log : (value) => value;
   const place = (value) => from + (to - from) * (f(value) - f(least)) / (f(most) - f(least));
-  return {place, least, most, ticks: log ? powers(least, most) : ticks(least, most)};
+  return {place, least, most, ticks: log ? powers(least, most) : ticks(least, most, inBytes ? unitOf(most) : 1)};
 }
 
 const makeSvg = (tag) => document.createElementNS(at("blank").namespaceURI, tag);
@@ -82,7 +90,7 @@ function drawFrame(draw, key, across, up) {
   for (const value of up.ticks) {
     const y = up.place(value);
     draw("line", {x1: LEFT, x2: RIGHT, y1: y, y2: y, stroke: "#e7ebf0"});
-    draw("text", {x: LEFT - 6, y: y + 4, "text-anchor": "end", fill: "#586577"}, valueText(key, value));
+    draw("text", {x: LEFT - 6, y: y + 4, "text-anchor": "end", fill: "#586577"}, tickText(key, value));
   }
   for (const value of across.ticks)
     draw("text", {x: across.place(value), y: BOTTOM + 20, "text-anchor": "middle", fill: "#586577"}, placeText(value));
@@ -131,8 +139,9 @@ function figure(key, over, logarithms) {
   const lines = drawn.map((run) => [run, pointsOf(run, key, over)]).filter(([, points]) => points.length > 0);
   if (lines.length === 0) return null;
   const all = lines.flatMap(([, points]) => points);
-  const across = scale(all.map((point) => point.x), LEFT, RIGHT, false);
-  const up = scale(all.flatMap((point) => [point.least, point.most]), BOTTOM, TOP, logarithms);
+  const across = scale(all.map((point) => point.x), LEFT, RIGHT);
+  const up = scale(all.flatMap((point) => [point.least, point.most]), BOTTOM, TOP,
+    {logarithms, inBytes: isBytes(key)});
   const svg = makeSvg("svg");
   svg.setAttribute("viewBox", `0 0 ${WIDTH} ${HEIGHT}`);
   svg.setAttribute("role", "img");
