@@ -37,7 +37,7 @@ StageChain exponential_chain() {
 
 // A head of keys and values of one text, and the heads of queries that share it.
 template <typename Element>
-struct Group {
+struct HeadGroup {
   const Element *queries, *keys, *values;
   Element* output;
   int64_t heads, count, features;
@@ -45,7 +45,7 @@ struct Group {
 
 // The scores of kRows queries, and the greatest of each.
 template <int64_t kRows, typename Element>
-AXONN_INLINE void score(const float* queries, const Group<Element>& group, float* scores, float* greatest) {
+AXONN_INLINE void score(const float* queries, const HeadGroup<Element>& group, float* scores, float* greatest) {
   float sums[kRows];
   for (int64_t key = 0; key < group.count; ++key) {
     dots<kRows>(queries, group.keys + key * group.features, group.features, sums);
@@ -58,7 +58,7 @@ AXONN_INLINE void score(const float* queries, const Group<Element>& group, float
 
 // The mean of all values, by weights with this sum.
 template <typename Element>
-AXONN_INLINE void mix(const float* weights, float sum, const Group<Element>& group, float* sums, Element* output) {
+AXONN_INLINE void mix(const float* weights, float sum, const HeadGroup<Element>& group, float* sums, Element* output) {
   std::fill_n(sums, group.features, 0.0F);
   for (int64_t key = 0; key < group.count; ++key) {
     const Element* const row = group.values + key * group.features;
@@ -68,7 +68,7 @@ AXONN_INLINE void mix(const float* weights, float sum, const Group<Element>& gro
 }
 
 template <typename Element>
-void attend(const Group<Element>& group) {
+void attend(const HeadGroup<Element>& group) {
   static const StageChain exponentials = exponential_chain();
   const int64_t heads = group.heads, count = group.count, features = group.features;
   const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(features)));

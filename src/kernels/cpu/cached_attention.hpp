@@ -21,7 +21,8 @@ bool has_cached_attention(const at::Tensor& queries, const at::Tensor& keys);
 
 // queries (texts, heads, f), keys and values (texts, key heads, length, f) with contiguous rows,
 // and of each text which of them it sees -> (texts, heads, f). Heads of queries in a row share a
-// head of keys. Sums are in fp32, and do not depend on the number of threads or on other texts.
+// head of keys. Products are summed in fp32, the softmax in fp64. No bit depends on the number of
+// threads or on other texts.
 at::Tensor cached_attention(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
                             const std::vector<SeenKeys>& seen);
 
