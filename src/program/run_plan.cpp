@@ -88,6 +88,13 @@ void check_ranks(const GridShape& grid, int ranks) {
   check_shape(grid, ranks);
 }
 
+// On CPUs automatic depends on where ranks lie, and whole rows take more.
+bool divides_norms(const RunPlan& plan) {
+  const ForwardOptions& forward = plan.context.forward;
+  const bool by_itself = plan.context.device.is_cuda() && plan.grid.x > 1 && forward.split == 1;
+  return forward.norm_rows == NormRows::on || (forward.norm_rows == NormRows::automatic && by_itself);
+}
+
 MemoryOptions memory_options(const RunPlan& plan) {
   const OverlapPolicy& overlap = plan.context.overlap;
   const ArenaTypes types = Context::plan(plan.grid, plan.context).arena_types();
@@ -99,7 +106,7 @@ MemoryOptions memory_options(const RunPlan& plan) {
           .divided_update = divides(schedule_on(plan.train.optimizer, plan.grid, plan.context)),
           .ema = plan.train.optimizer.ema > 0,
           .attention_rows = plan.context.forward.attention_rows == AttentionRows::on,
-          .norm_rows = plan.context.forward.norm_rows == NormRows::on,
+          .norm_rows = divides_norms(plan),
           .gathered_blocks = 1 + (overlap.switches.all_gather ? overlap.prefetch : 0),
           .scattered_blocks = 1 + (overlap.switches.reduce_scatter ? overlap.outstanding : 0),
           .cache_bytes = overlap.switches.cache ? std::min(overlap.cache_budget.bytes, kMostCacheBytes) : 0,

@@ -65,15 +65,18 @@ void print_exchanges(const ExplainedJob& job, const LayerWork& layer) {
   if (const auto rows = job.rows(layer); rows.forward > 0)
     std::cout << "    rows of queries divided over " << to_string(other_tensor_axis(layer.split_axis())) << ": forward "
               << seconds_text(rows.forward) << ", backward " << seconds_text(rows.backward) << "\n";
-  if (const double gather = job.stream(layer); gather > 0)
-    std::cout << "    rows of the stream divided over x: backward gathers the input in " << seconds_text(gather)
-              << "\n";
   const auto once =
       layer_exchanges(layer, job.layout.grid, job.layout.links, job.tokens(), job.bytes(), job.gradient_bytes());
   if (once.forward + once.backward == 0) return;
   const char* what = layer.moved > 0 ? "brought to the other axis" : "statistics of split groups";
   std::cout << "    " << what << ": forward " << seconds_text(once.forward) << ", backward "
             << seconds_text(once.backward) << "\n";
+}
+
+void print_stream_gather(const ExplainedJob& job, const LayerWork& layer) {
+  if (const double gather = job.stream(layer); gather > 0)
+    std::cout << "    rows of the stream divided over x: backward gathers the input in " << seconds_text(gather)
+              << "\n";
 }
 
 std::string kernel_text(const ExplainedJob& job) {
@@ -131,6 +134,7 @@ void print_layer(const ExplainedJob& job, const LayerWork& layer) {
   print_term(job, "forward all-reduce", layer.in_axis(), 2, output * job.bytes(), layer.count, once.all_reduce_forward);
   print_term(job, "backward all-reduce", layer.out_axis(), 2, input * job.bytes(), layer.count,
              once.all_reduce_backward);
+  print_stream_gather(job, layer);
   print_data_term(job, layer, block / grid.z * job.gradient_bytes());
 }
 

@@ -96,7 +96,7 @@ Layout layout_of(const std::string& toml, const std::string& place) {
   AXONN_CHECK(layout.attention_rows == AttentionRows::off, kWhere, place,
               ": the run has attention_rows = ", to_string(layout.attention_rows),
               ", and a fit knows off only: leave this run out");
-  AXONN_CHECK(layout.norm_rows != NormRows::automatic, kWhere, place,
+  AXONN_CHECK(layout.norm_rows != NormRows::automatic || parse_grid_shape(layout.grid).x == 1, kWhere, place,
               ": the run has norm_rows = auto, and does not say what that was: leave this run out");
   return layout;
 }

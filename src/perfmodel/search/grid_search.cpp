@@ -50,6 +50,9 @@ void check_options(const NetworkModel& network, const Machine& machine, const Se
               "a divided context is for mode exact and every placement: remove the mode and the order of axes");
   AXONN_CHECK(options.norm_rows != NormRows::on || network.divides_norms, where, "the norms of ", network.name,
               " need all rows of a sample: give norm rows auto or off");
+  AXONN_CHECK(options.norm_rows == NormRows::off || options.coefficients == Coefficients::trainer, where,
+              "norm rows are counted with the coefficients of the trainer only: remove --coefficients, or give norm "
+              "rows off");
   AXONN_CHECK(options.top >= 1, where, "at least one layout must be asked for, got ", options.top);
   AXONN_CHECK(options.micro_batch >= 0, where, "the micro-batch must not be negative, got ", options.micro_batch);
   AXONN_CHECK(options.memory_margin >= 0 && options.memory_margin < 1, where,
