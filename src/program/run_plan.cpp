@@ -90,7 +90,7 @@ void check_ranks(const GridShape& grid, int ranks) {
 
 // On CPUs automatic depends on where ranks lie, and whole rows take more.
 bool divides_norms(const RunPlan& plan) {
-  const ForwardOptions& forward = plan.context.forward;
+  const ForwardSchedule& forward = plan.context.forward;
   const bool by_itself = plan.context.device.is_cuda() && plan.grid.x > 1 && forward.split == 1;
   return forward.norm_rows == NormRows::on || (forward.norm_rows == NormRows::automatic && by_itself);
 }
