@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <ATen/ops/full.h>
+
 #include "axonn/core/error.hpp"
 #include "comm/context_gone.hpp"
 
@@ -22,6 +24,13 @@ void Communicators::close() noexcept {
 Communicator& Communicators::operator[](AxisSet axes) { return get(axes, device_); }
 
 Communicator& Communicators::on_cpu(AxisSet axes) { return get(axes, c10::kCPU); }
+
+bool Communicators::any_sends_messages(AxisSet axes) {
+  if (const auto known = any_sends_.find(axes.bits()); known != any_sends_.end()) return known->second;
+  const at::Tensor any = at::full({1}, (*this)[axes].sends_messages() ? 1 : 0, at::kInt);
+  on_cpu(AxisSet::all()).all_reduce(any, ReduceOp::max).wait();
+  return any_sends_[axes.bits()] = any.item<int>() != 0;
+}
 
 Communicator& Communicators::get(AxisSet axes, c10::Device device) {
   if (everyone_ != nullptr) {

@@ -124,6 +124,9 @@ Context::Context(Environment& environment, GridShape shape, ContextOptions optio
   impl_->environment = &environment;
   impl_->communicators =
       std::make_unique<Communicators>(environment, impl_->grid, rank, impl_->options.device, impl_->options.job_ranks);
+  if (impl_->options.forward.norm_rows == NormRows::automatic)
+    for (const Axis axis : {Axis::x, Axis::y})
+      if (shape[axis] > 1) impl_->communicators->any_sends_messages(axis);  // stream_layout() asks later
   impl_->scheduler = std::make_unique<Scheduler>(*impl_->communicators, impl_->grid, impl_->options.overlap,
                                                  impl_->options.forward.linear);
   if (impl_->options.gradient_programs.empty()) return;

@@ -114,10 +114,9 @@ void CommunicationOptions::bind(OptionTable& table) {
             "beside the product (overlap); auto: overlap between nodes for products of 256K or more, else mm-ar-c");
   table.add("overlap", "attention_rows", forward.attention_rows,
             "ranks with the same heads divide attention's rows of queries; auto: by an estimate (changes rounding)");
-  table.add(
-      "overlap", "norm_rows", forward.norm_rows,
-      "ranks along X divide the rows of norms, dropout and residual sums of a decoder; auto: if they share memory "
-      "or are GPUs (changes rounding)");
+  table.add("overlap", "norm_rows", forward.norm_rows,
+            "ranks along X divide the rows of norms, dropout and residual sums of a decoder; auto: if all groups "
+            "of them share memory or are GPUs (changes rounding)");
   table.for_experts({"overlap.gather_cache", "overlap.bucket", "overlap.prefetch", "overlap.reduction",
                      "overlap.split_forward", "overlap.linear_schedule"});
 }

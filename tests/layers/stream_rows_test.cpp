@@ -244,6 +244,7 @@ TEST(StreamRowsOnEveryGrid, AreCarriedBetweenLayouts) {
 TEST(StreamRows, AreDividedByThemselvesWhereRanksShareMemory) {
   const int ranks = test_environment().ranks();
   Context context = context_with({.x = ranks}, NormRows::automatic);
+  EXPECT_GE(context.communicators().on_cpu(AxisSet::all()).counters().collectives, 1);  // all ranks have agreed
   const bool messages = context.communicators()[Axis::x].sends_messages();
   EXPECT_EQ(stream_layout(context, Axis::y, {2, 9}).rows.empty(), messages);
   Context parts(test_environment(), {.x = ranks}, {.forward = {.split = 2, .norm_rows = NormRows::automatic}});

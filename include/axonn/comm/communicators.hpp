@@ -27,6 +27,10 @@ class Communicators {
   Communicator& operator[](AxisSet axes);
   // The same groups on the CPU, for control values (hashes, texts) of a CUDA grid.
   Communicator& on_cpu(AxisSet axes);
+  // Whether any group along `axes` sends messages: one answer for all ranks of the grid. They agree
+  // on it in the first call for these axes, which every one of them makes; later ones exchange
+  // nothing.
+  bool any_sends_messages(AxisSet axes);
 
   // Of all that are made here. Whoever counts the steps of these communicators sets it.
   StepMoment& moment() { return *moment_; }
@@ -42,6 +46,7 @@ class Communicators {
   std::vector<int> job_ranks_;
   const std::shared_ptr<StepMoment> moment_ = std::make_shared<StepMoment>();
   std::map<std::pair<uint8_t, bool>, std::unique_ptr<Communicator>> made_;  // by (axes, on CPU)
+  std::map<uint8_t, bool> any_sends_;                                       // by axes
 };
 
 }  // namespace axonn

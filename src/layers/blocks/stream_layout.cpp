@@ -10,7 +10,7 @@ namespace {
 bool divides_rows(Context& context, Axis axis) {
   const ForwardSchedule& forward = context.options().forward;
   if (forward.norm_rows != NormRows::automatic) return forward.norm_rows == NormRows::on;
-  return forward.split == 1 && !context.communicators()[axis].sends_messages();
+  return forward.split == 1 && !context.communicators().any_sends_messages(axis);
 }
 
 }  // namespace
