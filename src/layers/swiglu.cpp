@@ -42,7 +42,7 @@ Value swiglu(const Value& hidden) {
     const auto halves = hidden.tensor.chunk(2, -1);
     return at::silu(halves[0]).mul(halves[1]);
   };
-  return {activated(), half, {.axis = hidden.layout.axis}};
+  return {activated(), half, {.axis = hidden.layout.axis, .rows = hidden.layout.rows}};
 }
 
 }  // namespace axonn

@@ -16,6 +16,7 @@
 #include "axonn/layers/blocks/residual_stream.hpp"
 #include "axonn/layers/dropout.hpp"
 #include "axonn/layers/embedding.hpp"
+#include "axonn/layers/swiglu.hpp"
 #include "layers/layer_fixture.hpp"
 #include "support/user_error.hpp"
 
@@ -239,6 +240,11 @@ TEST(StreamRowsOnEveryGrid, AreCarriedBetweenLayouts) {
         EXPECT_TRUE(mine.tensor.grad().equal(my_part(context, grad, from))) << what;
       }
   }
+}
+
+TEST(StreamRows, StayDividedInSwiglu) {
+  const Layout halves = Layout::over(Axis::y, {3, 3}).with_rows({2, 5});
+  EXPECT_EQ(swiglu({at::ones({5, 6}), 6, halves}).layout, Layout::over(Axis::y).with_rows({2, 5}));
 }
 
 TEST(StreamRows, AreDividedByThemselvesWhereRanksShareMemory) {
