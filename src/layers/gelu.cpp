@@ -5,6 +5,7 @@
 #include <ATen/ops/gelu_backward.h>
 
 #include "layers/operation.hpp"
+#include "layers/ops/stream_rows.hpp"
 #include "kernels/cpu/gelu_chains.hpp"
 
 namespace axonn {
@@ -12,7 +13,8 @@ namespace {
 
 class Gelu : public Operation {
  public:
-  explicit Gelu(ShardedParameter bias) : bias_(std::move(bias)) {}
+  // `rows`: the axis whose ranks divide the rows.
+  Gelu(ShardedParameter bias, AxisSet rows) : bias_(std::move(bias)), rows_(rows) {}
   std::string name() const override { return "gelu " + bias_.name(); }
 
   Tensor forward(const Tensor& input) override {
@@ -25,25 +27,31 @@ class Gelu : public Operation {
     const Tensor input = input_.get(), bias = *bias_.gathered();
     if (!input.is_cpu()) {
       const Tensor grad = at::gelu_backward(grad_output, input + bias, "tanh");
-      bias_.reduce([&](const Tensor& block, bool add) { put_sum(block, grad, add); });
+      sum_bias(grad);
       return grad;
     }
     const auto [grad, sums] = gelu_gradient_on_cpu(grad_output, input, bias);
-    bias_.reduce([&, sum = sums](const Tensor& block, bool add) { put_sum(block, sum, add); });
+    sum_bias(sums);
     return grad;
   }
 
   void release() override { input_.reset(); }
 
  private:
+  void sum_bias(const Tensor& values) {
+    reduce_over(bias_.scheduler(), rows_, bias_, [&](const Tensor& block, bool add) { put_sum(block, values, add); });
+  }
+
   ShardedParameter bias_;
+  AxisSet rows_;
   Saved input_;
 };
 
 }  // namespace
 
 Value gelu(const Value& value, const ShardedParameter& bias) {
-  return {record(std::make_unique<Gelu>(bias), value.tensor, {&bias}), value.features, value.layout};
+  return {record(std::make_unique<Gelu>(bias, value.layout.rows_axis()), value.tensor, {&bias}), value.features,
+          value.layout};
 }
 
 Value gelu(const Value& value) {

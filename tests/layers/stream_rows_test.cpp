@@ -16,6 +16,8 @@
 #include "axonn/layers/blocks/residual_stream.hpp"
 #include "axonn/layers/dropout.hpp"
 #include "axonn/layers/embedding.hpp"
+#include "axonn/layers/gelu.hpp"
+#include "axonn/layers/linear.hpp"
 #include "axonn/layers/swiglu.hpp"
 #include "layers/layer_fixture.hpp"
 #include "support/user_error.hpp"
@@ -240,6 +242,25 @@ TEST(StreamRowsOnEveryGrid, AreCarriedBetweenLayouts) {
         EXPECT_TRUE(mine.tensor.grad().equal(my_part(context, grad, from))) << what;
       }
   }
+}
+
+// The gradient of the bias that gelu() adds, with rows that are divided before it or not.
+at::Tensor gradient_of_bias(const GridShape& grid, bool divided) {
+  Context context = context_on(grid);
+  Linear layer(context, {.in = 10, .out = 12, .adds_bias = false, .transposed = true});
+  const Parameters parameters = context.materialize(*layer, 1);
+  auto step = context.begin_step();
+  const Value hidden = layer(my_value(context, whole_tensor(1, {16, 3, 10}), layer->input_layout()));
+  const Layout layout = divided ? hidden.layout.with_rows(hidden.leading()) : hidden.layout;
+  const Value result = gelu(redistribute(context, hidden, layout), layer->bias());
+  result.tensor.backward(my_part(context, whole_tensor(2, {16, 3, 12}), result.layout));
+  step.finish();
+  return parameters["bias"].gradient().clone();
+}
+
+TEST(StreamRowsOnEveryGrid, SumTheGradientOfABiasThatGeluAdds) {
+  for (const GridShape& grid : grids_with_x())
+    expect_near(gradient_of_bias(grid, true), gradient_of_bias(grid, false), grid.to_string());
 }
 
 TEST(StreamRows, StayDividedInSwiglu) {

@@ -10,7 +10,8 @@ namespace axonn {
 // layer before, which was made with LinearOptions::adds_bias = false, and has the features of this
 // rank. Backward computes its gradient in the same pass. On CPUs both are chains of stages
 // (docs/coconet.md), in fp32 for bf16 and fp16: bits depend neither on the instruction set nor on
-// the number of threads. Nothing is exchanged.
+// the number of threads. Nothing is exchanged, but in backward the bias's gradient over the ranks
+// that divide the rows (Layout::rows).
 Value gelu(const Value& value, const ShardedParameter& bias);
 
 // The same without a bias, by LibTorch.
