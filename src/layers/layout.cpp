@@ -110,6 +110,15 @@ bool same_place(const Context& context, const Layout& a, const Layout& b) {
 
 }  // namespace
 
+Layout Layout::with_rows(std::vector<int64_t> sizes) const {
+  AXONN_CHECK(axis || sizes.empty(), "layers.layout", "rows ", at::IntArrayRef(sizes),
+              " are divided over the axis, x or y, that does not split the features, and layout '", to_string(),
+              "' has them over neither; begin with Layout::over(axis)");
+  Layout layout = *this;
+  layout.rows = std::move(sizes);
+  return layout;
+}
+
 Dim Layout::dim(int64_t features) const {
   if (!axis) return Dim::whole(features);
   if (padded) return Dim::padded(features, *axis);

@@ -298,6 +298,7 @@ TEST(StreamRows, ThatDoNotFitAreRefused) {
   const Layout plain = Layout::over(Axis::y), divided = plain.with_rows({ranks, 3});
   EXPECT_USER_ERROR(redistribute(context, value_of({ranks, 2, 4}, plain), divided), "divide the rows of the value",
                     "rows [" + std::to_string(ranks) + ", 3] over x");
+  EXPECT_USER_ERROR(Layout::replicated().with_rows({ranks, 3}), "layout 'replicated' has them over neither");
   EXPECT_USER_ERROR(redistribute(one, value_of({ranks, 3, 4}, plain), divided), "two ranks or more");
   Embedding tokens(context, {.vocabulary = 5, .features = 4});
   EXPECT_USER_ERROR(tokens->forward(at::zeros({ranks, 2}, at::kLong), divided), "take what stream_layout() returns");

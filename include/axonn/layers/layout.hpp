@@ -30,11 +30,7 @@ struct Layout {
   static Layout over(Axis axis, std::vector<int64_t> segments = {}) {
     return {.axis = axis, .segments = std::move(segments)};
   }
-  Layout with_rows(std::vector<int64_t> sizes) const {
-    Layout layout = *this;
-    layout.rows = std::move(sizes);
-    return layout;
-  }
+  Layout with_rows(std::vector<int64_t> sizes) const;  // UserError for rows of replicated features
 
   Dim dim(int64_t features) const;  // UserError when the segments do not add up to `features`
   // The axis whose ranks divide the rows, as a set; empty if they do not.
