@@ -122,7 +122,7 @@ PendingValue LinearImpl::launch(const Value& input, const AddTo* add, const SumE
   if (!output.rows.empty()) {
     AXONN_CHECK(output.rows == leading && !elsewhere, "layers.linear", "a stream whose rows are divided must have the ",
                 "rows of the output, ", at::IntArrayRef(leading), ", got ", at::IntArrayRef(output.rows),
-                ", and cannot go to another stage; choose norm_rows off");
+                ", and cannot go to another stage; redistribute(context, value, layout) gathers its rows");
     leading = {output.my_rows(context()).size()};
   }
   const auto tail =

@@ -154,6 +154,8 @@ Value PipelineBorder::receive(at::IntArrayRef rows, int64_t features, const Layo
   AXONN_CHECK(layout.axis == Axis::x || layout.axis == Axis::y, kWhere,
               "what arrives is laid out as the output of the Linear that sends it, over x or y; got '",
               layout.to_string(), "'");
+  AXONN_CHECK(layout.rows.empty(), kWhere, "whole rows arrive, and layout '", layout.to_string(),
+              "' divides them; receive them in layout.with_rows({}), then redistribute(context, value, layout)");
   const Axis in_axis = other(*layout.axis);
   SlicedTransfer& transfer = over(in_axis);
   const int64_t count = c10::multiply_integers(rows),

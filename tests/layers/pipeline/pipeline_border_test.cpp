@@ -214,6 +214,8 @@ TEST(PipelineBorder, OnlyTheFirstStageSendsAndNotInACheckpoint) {
   } else {
     EXPECT_USER_ERROR(border.send(half.down, hidden), "send() is for the first");
     EXPECT_USER_ERROR(border.receive({1}, kWidth, Layout::replicated()), "over x or y; got 'replicated'");
+    EXPECT_USER_ERROR(border.receive({1}, kWidth, Layout::over(Axis::x).with_rows({1})), "whole rows arrive",
+                      "then redistribute(context, value, layout)");
   }
   step.abandon();
 }

@@ -41,8 +41,8 @@ class PipelineBorder {
 
   // The second stage's first call: what send() sends, of `features` features in the Linear's output
   // layout. `rows` are the sizes of the dims before the features on this rank, as of the Linear's
-  // input. backward() sends the gradient back. UserError on the first stage, and if another shape
-  // or axis arrives.
+  // input. backward() sends the gradient back. UserError on the first stage, for a layout with
+  // divided rows, and if another shape or axis arrives.
   Value receive(at::IntArrayRef rows, int64_t features, const Layout& layout);
 
  private:
