@@ -12,6 +12,7 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
+#include "axonn/layers/blocks/interleave.hpp"
 #include "axonn/layers/blocks/mlp.hpp"
 #include "axonn/layers/blocks/residual_stream.hpp"
 #include "axonn/layers/dropout.hpp"
@@ -300,6 +301,8 @@ TEST(StreamRows, ThatDoNotFitAreRefused) {
                     "rows [" + std::to_string(ranks) + ", 3] over x");
   EXPECT_USER_ERROR(Layout::replicated().with_rows({ranks, 3}), "layout 'replicated' has them over neither");
   EXPECT_USER_ERROR(redistribute(one, value_of({ranks, 3, 4}, plain), divided), "two ranks or more");
+  Context parts(test_environment(), {.x = ranks}, {.dtype = at::kDouble, .forward = {.split = 2}});
+  EXPECT_USER_ERROR(interleave(parts, {value_of({3, 4}, divided)}, {}), "takes parts of whole rows in turn");
   Embedding tokens(context, {.vocabulary = 5, .features = 4});
   EXPECT_USER_ERROR(tokens->forward(at::zeros({ranks, 2}, at::kLong), divided), "take what stream_layout() returns");
   Linear down(context, {.in = 6, .out = 4, .transposed = true});

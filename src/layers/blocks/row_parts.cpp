@@ -4,6 +4,8 @@
 
 #include <ATen/ops/cat.h>
 
+#include "axonn/core/error.hpp"
+
 namespace axonn {
 
 RowParts::RowParts(Context& context, const std::vector<Value>& inputs, bool divided) : context_(context) {
@@ -15,6 +17,9 @@ RowParts::RowParts(Context& context, const std::vector<Value>& inputs, bool divi
     return;
   }
   for (const Value& input : inputs) {
+    AXONN_CHECK(input.layout.rows.empty(), "layers.blocks", "ranks divide the rows of '", input.layout.to_string(),
+                "', and forward.split = ", context.options().forward.split,
+                " takes parts of whole rows in turn; choose split = 1, or norm_rows off");
     int64_t first = 0;
     size_t part = 0;
     for (const at::Tensor& some : input.tensor.chunk(parts, 0)) {

@@ -13,7 +13,7 @@ namespace axonn {
 // The rows of a block in ContextOptions::forward.split parts, at most one per row; or all in one.
 class RowParts {
  public:
-  // Rows are in dim 0 of every input.
+  // Rows are in dim 0 of every input. UserError if ranks divide those of one, and there are parts.
   RowParts(Context& context, const std::vector<Value>& inputs, bool divided = true);
 
   size_t size() const { return inputs_.size(); }
