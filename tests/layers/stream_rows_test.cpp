@@ -264,6 +264,22 @@ TEST(StreamRowsOnEveryGrid, SumTheGradientOfABiasThatGeluAdds) {
     expect_near(gradient_of_bias(grid, true), gradient_of_bias(grid, false), grid.to_string());
 }
 
+// 257 + 1 is 256 if each summand is rounded to bf16, and 258 fits.
+TEST(StreamRows, SumNarrowGradientsInFp32) {
+  const int ranks = test_environment().ranks();
+  Context context(test_environment(), {.x = ranks}, {.dtype = at::kBFloat16, .gradient_dtype = at::kBFloat16});
+  Positions positions(context, {.length = 1, .features = 1});
+  const Parameters parameters = context.materialize(*positions, 1);
+  const Layout divided = Layout::over(Axis::y).with_rows({2 * ranks, 1});
+  at::Tensor gradient = at::zeros({2 * ranks, 1}, at::kBFloat16);
+  gradient[0] = 256, gradient[1] = 1, gradient[2] = 1;
+  auto step = context.begin_step();
+  const Value placed = positions->forward(Value{at::zeros({2, 1}, at::kBFloat16), 1, divided});
+  placed.tensor.backward(gradient.narrow(0, int64_t{2} * context.at().x, 2));
+  step.finish();
+  EXPECT_EQ(parameters["weight"].gradient().item<float>(), 258);
+}
+
 TEST(StreamRows, StayDividedInSwiglu) {
   const Layout halves = Layout::over(Axis::y, {3, 3}).with_rows({2, 5});
   EXPECT_EQ(swiglu({at::ones({5, 6}), 6, halves}).layout, Layout::over(Axis::y).with_rows({2, 5}));

@@ -22,7 +22,7 @@ void reduce_over(Scheduler& scheduler, AxisSet axes, const ShardedParameter& par
                  const std::function<void(const Tensor& block, bool add)>& write) {
   if (axes.empty()) return parameter.reduce(write);
   parameter.reduce([&](const Tensor& block, bool add) {
-    Tensor mine = at::empty(block.sizes(), block.options());
+    Tensor mine = at::empty(block.sizes(), block.options().dtype(wide_type(block)));
     write(mine, /*add=*/false);
     const Tensor sum = scheduler.all_reduce(std::move(mine), axes, parameter.name()).wait();
     add ? block.add_(sum) : block.copy_(sum);

@@ -18,8 +18,8 @@ Pending all_rows(Context& context, const Tensor& mine, const Layout& layout, std
 Pending sum_of_rows(Context& context, const Tensor& tensor, Axis axis, const Layout& layout, std::string_view tag);
 
 // ShardedParameter::reduce() where all ranks along `axes` hold the parameter alike, and `write`
-// gives the gradient of this rank's rows only: it is summed over them first. An empty set: all
-// rows.
+// gives the gradient of this rank's rows only: it is summed over them first, in fp32 if the
+// parameter's gradient is narrower. An empty set: all rows.
 void reduce_over(Scheduler& scheduler, AxisSet axes, const ShardedParameter& parameter,
                  const std::function<void(const Tensor& block, bool add)>& write);
 
