@@ -22,8 +22,8 @@ namespace {
 // Adds the gradient of each row's uses to the block, or stores it.
 void sum_rows(const Tensor& grad, const Tensor& ids, const Tensor& block, bool add) {
   if (block.is_cuda()) {  // index_add_ adds in no fixed order there
-    const Tensor sum = at::embedding_dense_backward(grad.to(block.scalar_type()), ids, block.size(0),
-                                                    /*padding_idx=*/-1, /*scale_grad_by_freq=*/false);
+    const Tensor sum =
+        at::embedding_dense_backward(grad, ids, block.size(0), /*padding_idx=*/-1, /*scale_grad_by_freq=*/false);
     add ? block.add_(sum) : block.copy_(sum);
     return;
   }
@@ -130,8 +130,9 @@ class PlacesOperation : public Operation {
   Tensor forward(const Tensor& input) override { return input + at::embedding(*weight_.gathered(), places_); }
 
   Tensor backward(const Tensor& grad_output, bool) override {
-    reduce_over(weight_.scheduler(), rows_, weight_,
-                [&](const Tensor& block, bool add) { sum_rows(grad_output, places_, block, add); });
+    reduce_over(weight_.scheduler(), rows_, weight_, [&](const Tensor& block, bool add) {
+      sum_rows(grad_output.to(block.scalar_type()), places_, block, add);
+    });
     return grad_output;
   }
 
