@@ -83,7 +83,10 @@ class FitRuns(PlannerTest):
         self.refuse(*fit, words=["splits its forward pass in 2 parts", "leave this run out"])
         starts.write_text(start.replace('"attention_rows":"off"', '"attention_rows":"on"'))
         self.refuse(*fit, words=["the run has attention_rows = on", "leave this run out"])
-        starts.write_text(start.replace('"norm_rows":"off"', '"norm_rows":"auto"'))
+        whole = start.replace('"norm_rows":"off"', '"norm_rows":"auto"')
+        starts.write_text(whole)  # whole on any grid with x = 1
+        self.refuse(*fit, words=["a fit needs at least two runs, got 1"])
+        starts.write_text(whole.replace('"grid":"1x1x1x2"', '"grid":"2x1x1x1"'))
         self.refuse(*fit, words=["the run has norm_rows = auto, and does not say what that was", "leave this run out"])
         starts.write_text(start.replace('"batch":8', '"batch":9'))
         self.refuse(*fit, words=["a batch of 9 must divide by z x data x micro_batch = 8"])
