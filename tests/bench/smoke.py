@@ -64,6 +64,7 @@ SETTINGS = {
     "stage_chains": Smallest("--from 10 --to 10 --repetitions 1"),
     "token_shards": Smallest("--tokens 100k --directory {scratch}"),
     "tokenizing": Smallest("bytes {top}/docs --repetitions 1 --directory {scratch}"),
+    "tokenizing.py": Smallest("{top}/docs --megabytes 0.2 --vocabulary 600 --turns 1 --bin {bin}", needs=("peers",)),
     "wrapped": Smallest(f"{NETWORK} --batch 2 --steps 1 --warmup 1", ranks=2),
     "wrapped.py": Smallest("plain --network gpt --modes ddp --repeats 1 --steps 1 --warmup 1 --bin {bin}", ranks=2,
                            needs=("torch",)),
@@ -84,6 +85,9 @@ def lacking(need):
             return "hosts with shaped links need root, ip and tc"
         made = subprocess.run("ip netns add axonn-try && ip netns del axonn-try", shell=True, capture_output=True)
         return "" if made.returncode == 0 else "this container does not let root make network namespaces"
+    if need == "peers":
+        here = all(list(TOP.glob(f".deps/{name}-*")) for name in ("transformers", "tiktoken"))
+        return "" if here else "tokenizers and tiktoken are not here: scripts/setup --interop installs them"
     if need == "gpu":
         return "" if os.path.exists("/dev/nvidia0") else "there is no GPU"
     return "" if python_with(need) else f"no Python here has {need}"

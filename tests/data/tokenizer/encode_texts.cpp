@@ -1,4 +1,5 @@
-// encode_texts TOKENIZER: the ids of each line of the input, a text in JSON, as a line of JSON.
+// encode_texts TOKENIZER: per line of the input, a text in JSON, a line of JSON with its ids, and
+// the text that these become.
 #include <cstdio>
 #include <exception>
 #include <iostream>
@@ -13,7 +14,8 @@ int main(int argc, char** argv) try {
   const auto tokenizer = axonn::Tokenizer::from_files(argv[1]);
   for (std::string line; std::getline(std::cin, line);) {
     const auto text = nlohmann::json::parse(line).get<std::string>();
-    std::cout << nlohmann::json(tokenizer.encode(text)).dump() << '\n';
+    const auto ids = tokenizer.encode(text);
+    std::cout << nlohmann::json::array({ids, tokenizer.decode(ids)}).dump() << '\n';
   }
   return 0;
 } catch (const std::exception& error) {
