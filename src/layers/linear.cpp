@@ -11,6 +11,19 @@
 #include "layers/ops/row_sum.hpp"
 
 namespace axonn {
+namespace {
+
+// The sizes of the output's dims before its features, on this rank.
+std::vector<int64_t> output_leading(const Context& context, const Value& input, const Layout& output, bool elsewhere) {
+  std::vector<int64_t> leading = input.leading();
+  if (output.rows.empty()) return leading;
+  AXONN_CHECK(output.rows == leading && !elsewhere, "layers.linear", "a stream whose rows are divided must have the ",
+              "rows of the output, ", at::IntArrayRef(leading), ", got ", at::IntArrayRef(output.rows),
+              ", and cannot go to another stage; redistribute(context, value, layout) gathers its rows");
+  return {output.my_rows(context).size()};
+}
+
+}  // namespace
 
 LinearImpl::LinearImpl(Context& context, LinearOptions options)
     : ShardedModule(context),
@@ -118,13 +131,7 @@ PendingValue LinearImpl::launch(const Value& input, const AddTo* add, const SumE
   const std::optional<ShardedParameter> bias = options_.adds_bias ? bias_ : std::nullopt;
   const Tensor stream = add != nullptr ? add->stream.tensor : Tensor();
   const Layout output = add != nullptr ? output_layout().with_rows(add->stream.layout.rows) : output_layout();
-  std::vector<int64_t> leading = input.leading();
-  if (!output.rows.empty()) {
-    AXONN_CHECK(output.rows == leading && !elsewhere, "layers.linear", "a stream whose rows are divided must have the ",
-                "rows of the output, ", at::IntArrayRef(leading), ", got ", at::IntArrayRef(output.rows),
-                ", and cannot go to another stage; redistribute(context, value, layout) gathers its rows");
-    leading = {output.my_rows(context()).size()};
-  }
+  const std::vector<int64_t> leading = output_leading(context(), input, output, elsewhere != nullptr);
   const auto tail =
       make_tail(context(), add, feature_dropout(context(), add), output, options_.out, leading, "layers.linear");
   std::unique_ptr<Operation> operation;
@@ -135,7 +142,7 @@ PendingValue LinearImpl::launch(const Value& input, const AddTo* add, const SumE
                                              .out_axis = out_axis(),
                                              .input = input.layout,
                                              .output = output,
-                                             .leading = std::move(leading),
+                                             .leading = leading,
                                              .weight = weight_,
                                              .bias = bias,
                                              .low_rank = low_rank(),

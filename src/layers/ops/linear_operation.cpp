@@ -22,43 +22,16 @@ class LinearOperation : public Operation {
   Tensor forward(const Tensor& input /* (..., k/in) */) override {
     input_.keep(input);
     Pending inputs = all_rows(context_, input, call_.input, tag());
-    const auto weight = call_.weight.gathered();  // (n/out, k/in)
-    const Tensor rows = rows_of(inputs.wait());   // (m, k/in)
-    const bool dots = context_->scheduler().phase() == Phase::generate && has_row_dots(rows, *weight);
-    const int64_t m = rows.size(0), n = weight->size(0);
+    const auto weight = call_.weight.gathered();
+    const Tensor rows = rows_of(inputs.wait());
     const Tensor bias = call_.bias ? *call_.bias->gathered() : Tensor();
-    const auto narrow = call_.low_rank ? call_.low_rank->weights() : LowRank::Weights();
-    const auto with_low_rank = [&](const Tensor& to, const Tensor& some) {
-      if (call_.low_rank) call_.low_rank->add_to(to, some, narrow);
-      return to;
-    };
-    const auto all = [&](const Tensor& added) {
-      const auto plain = [&] {
-        return gemm(kernel(GemmUse::output, rows, *weight), rows, *weight,
-                    added.defined() ? std::optional(added) : std::nullopt);
-      };
-      return with_low_rank(dots ? row_dots(rows, *weight, added) : plain(), rows);
-    };
-    const auto summed = [&] {
-      const GemmKernel mm = kernel(GemmUse::output, rows, *weight);
-      return sum({.rows = m,
-                  .width = n,
-                  .options = rows.options(),
-                  .all = [&] { return all({}); },
-                  .some =
-                      [&](const Tensor& to, Range range) {
-                        const Tensor some = rows.narrow(0, range.begin, range.size());
-                        gemm_into(mm, to, some, *weight, /*add=*/false);
-                        with_low_rank(to, some);
-                      },
-                  .owner = {}},
-                 bias);
-    };
+    const Factors factors{rows, *weight, call_.low_rank ? call_.low_rank->weights() : LowRank::Weights()};
     const bool whole = context_->shape()[call_.in_axis] == 1 && !call_.elsewhere;
-    TailedRows output = whole ? with_tail(all(bias), call_.tail) : summed();  // (m, n/out), or this rank's rows of it
+    TailedRows output =  // (m, n/out), or this rank's rows of it
+        whole ? with_tail(product_of(factors, bias), call_.tail) : summed(factors, bias);
     *call_.finish = std::move(output.finish);
     std::vector<int64_t> shape = call_.leading;
-    shape.push_back(n);
+    shape.push_back(weight->size(0));
     return at::_unsafe_view(output.output, shape);  // not a view: autograd would refuse the in-place adds in finish
   }
 
@@ -90,9 +63,47 @@ class LinearOperation : public Operation {
     return context_->options().gemm(use, rows.size(0), weight.size(0), weight.size(1));
   }
 
-  TailedRows sum(const RowProduct& product, const Tensor& bias) const {
-    if (!call_.output.rows.empty()) return scatter_with_tail(context_, product, call_.in_axis, tag(), bias, call_.tail);
-    return sum_with_tail(context_, product, call_.in_axis, tag(), bias, call_.tail, call_.elsewhere);
+  // What a forward multiplies.
+  struct Factors {
+    Tensor rows;    // (m, k/in)
+    Tensor weight;  // (n/out, k/in)
+    LowRank::Weights narrow;
+  };
+
+  void add_low_rank(const Tensor& to, const Tensor& rows, const Factors& factors) const {
+    if (call_.low_rank) call_.low_rank->add_to(to, rows, factors.narrow);
+  }
+
+  // Of all rows, plus `added` if it is defined: (m, n/out).
+  Tensor product_of(const Factors& factors, const Tensor& added) const {
+    const Tensor &rows = factors.rows, &weight = factors.weight;
+    Tensor result;
+    if (context_->scheduler().phase() == Phase::generate && has_row_dots(rows, weight))
+      result = row_dots(rows, weight, added);
+    else
+      result = gemm(kernel(GemmUse::output, rows, weight), rows, weight,
+                    added.defined() ? std::optional(added) : std::nullopt);
+    add_low_rank(result, rows, factors);
+    return result;
+  }
+
+  // The product's sum over the in axis, with the bias and the tail.
+  TailedRows summed(const Factors& factors, const Tensor& bias) const {
+    const Tensor &rows = factors.rows, &weight = factors.weight;
+    const GemmKernel mm = kernel(GemmUse::output, rows, weight);
+    const auto put_rows = [&](const Tensor& to, Range range) {
+      const Tensor some = rows.narrow(0, range.begin, range.size());
+      gemm_into(mm, to, some, weight, /*add=*/false);
+      add_low_rank(to, some, factors);
+    };
+    const RowProduct parts{.rows = rows.size(0),
+                           .width = weight.size(0),
+                           .options = rows.options(),
+                           .all = [&] { return product_of(factors, {}); },
+                           .some = put_rows,
+                           .owner = {}};
+    if (!call_.output.rows.empty()) return scatter_with_tail(context_, parts, call_.in_axis, tag(), bias, call_.tail);
+    return sum_with_tail(context_, parts, call_.in_axis, tag(), bias, call_.tail, call_.elsewhere);
   }
 
   // The gradients of the parameters, of all rows.
