@@ -3,11 +3,10 @@
 #include <ATen/ops/stack.h>
 #include <gtest/gtest.h>
 
-#include "axonn/layers/loss.hpp"
-#include "axonn/model/decoder/model.hpp"
 #include "axonn/optim/make_optimizer.hpp"
 #include "axonn/overlap/step/gradient_programs.hpp"
 #include "axonn/train/batch_plan.hpp"
+#include "model/loss_of_rows.hpp"
 #include "support/rank_test.hpp"
 
 namespace axonn {
@@ -59,11 +58,7 @@ class Training {
     for (int i = 0; i < steps; ++i) {
       auto work = context_.begin_step({.micro_batches = static_cast<int>(plan.micro_batches)});
       for (int64_t j = 0; j < plan.micro_batches; ++j) {
-        const int64_t first = plan.first_sample(i, j);
-        const at::Tensor ids =
-            (at::arange(first, first + plan.micro_batch).unsqueeze(1) * 5 + at::arange(3)).remainder(21);
-        const at::Tensor loss =
-            mean(model_.loss_sum(ids, (ids + 1).remainder(21)), static_cast<double>(kBatch * 3), context_);
+        const at::Tensor loss = test::loss_of_rows(context_, model_, plan.first_sample(i, j), plan.micro_batch, kBatch);
         loss.backward();
         losses_.push_back(loss.detach());
       }

@@ -9,9 +9,9 @@
 
 #include "axonn/layers/activation_checkpoint.hpp"
 #include "axonn/layers/loss.hpp"
-#include "axonn/model/decoder/model.hpp"
 #include "axonn/optim/make_optimizer.hpp"
 #include "axonn/train/batch_plan.hpp"
+#include "model/loss_of_rows.hpp"
 #include "support/rank_test.hpp"
 
 namespace axonn {
@@ -116,10 +116,10 @@ class GptRuns {
   }
 
  private:
-  static constexpr int64_t kSequence = 3, kVocabulary = 21, kRankBatch = 6;
+  static constexpr int64_t kRankBatch = 6;
 
   static DecoderShape shape_of(const Case& c) {
-    DecoderShape shape = {.layers = 2, .hidden = 16, .heads = 2, .sequence = kSequence, .vocabulary = kVocabulary};
+    DecoderShape shape = {.layers = 2, .hidden = 16, .heads = 2, .sequence = 3, .vocabulary = 21};
     if (!c.llama) return shape;
     shape = rotated(shape);
     shape.gated = shape.qk_norm = shape.qkv_bias = shape.tied_head = true;
@@ -136,10 +136,7 @@ class GptRuns {
 
   at::Tensor micro_batch(const BatchPlan& plan, int64_t first, int64_t batch) {
     context_.set_samples({.seed = 3, .first = first});
-    const at::Tensor ids =
-        (at::arange(first, first + plan.micro_batch).unsqueeze(1) * 5 + at::arange(kSequence)).remainder(kVocabulary);
-    const at::Tensor loss =
-        mean(model_.loss_sum(ids, (ids + 1).remainder(kVocabulary)), static_cast<double>(batch * kSequence), context_);
+    const at::Tensor loss = test::loss_of_rows(context_, model_, first, plan.micro_batch, batch);
     loss.backward();
     return loss.detach();
   }

@@ -22,6 +22,7 @@
 #include "axonn/optim/make_optimizer.hpp"
 #include "axonn/train/batch_plan.hpp"
 #include "axonn/train/checkpoint_tensors.hpp"
+#include "model/loss_of_rows.hpp"
 #include "support/scratch.hpp"
 #include "support/user_error.hpp"
 #include "train/saver.hpp"
@@ -30,6 +31,7 @@ namespace axonn {
 namespace {
 
 constexpr int kSteps = 3;
+constexpr int64_t kBatch = 16;
 
 // One network in training on one rank.
 class Training {
@@ -44,7 +46,7 @@ class Training {
         parameters_(context_.materialize(model_, 7)),
         optimizer_(
             make_optimizer(context_, parameters_, {.schedule = schedule, .learning_rate = 1e-2, .clips = clip > 0})),
-        plan_(plan_batch(16, 8 / (int64_t{grid.z} * grid.data), grid, context_.at())),
+        plan_(plan_batch(kBatch, kBatch / 2 / (int64_t{grid.z} * grid.data), grid, context_.at())),
         clip_(clip) {}
 
   // Calls `on_forward` after a forward pass, and `on_change` before weights and state change.
@@ -85,9 +87,7 @@ class Training {
   at::Tensor forward(int64_t micro_batch) {
     const int64_t first = plan_.first_sample(step_, micro_batch);
     context_.set_samples({.seed = 3, .first = first});
-    const at::Tensor ids =
-        (at::arange(first, first + plan_.micro_batch).unsqueeze(1) * 5 + at::arange(4)).remainder(21);
-    return mean(model_.loss_sum(ids, (ids + 1).remainder(21)), 64, context_);
+    return test::loss_of_rows(context_, model_, first, plan_.micro_batch, kBatch);
   }
 
   void evaluate() {

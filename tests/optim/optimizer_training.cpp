@@ -4,19 +4,19 @@
 #include <torch/types.h>
 
 #include "axonn/train/batch_plan.hpp"
+#include "model/loss_of_rows.hpp"
 #include "support/rank_test.hpp"
 
 namespace axonn::test {
 namespace {
 
-constexpr int64_t kBatch = 24, kSequence = 3, kVocabulary = 61;
+constexpr int64_t kBatch = 24;
 
 }  // namespace
 
 OptimizerTraining::OptimizerTraining(const GridShape& grid, at::ScalarType dtype, const OptimizerSettings& settings)
     : context_(test_environment(), grid, {.dtype = dtype}),
-      model_(context_,
-             {.shape = {.layers = 2, .hidden = 48, .heads = 24, .sequence = kSequence, .vocabulary = kVocabulary}}),
+      model_(context_, {.shape = {.layers = 2, .hidden = 48, .heads = 24, .sequence = 3, .vocabulary = 61}}),
       parameters_(context_.materialize(model_, 7)),
       optimizer_(make_optimizer(context_, parameters_, settings)),
       scale_(dtype == at::kHalf ? 1024 : 1) {}
@@ -27,11 +27,7 @@ void OptimizerTraining::step(int64_t number, double most_norm) {
   if (most_norm == 0) optimizer_->prepare();
   auto work = context_.begin_step({.micro_batches = static_cast<int>(plan.micro_batches)});
   for (int64_t j = 0; j < plan.micro_batches; ++j) {
-    const int64_t first = plan.first_sample(number, j);
-    const at::Tensor ids =
-        (at::arange(first, first + plan.micro_batch).unsqueeze(1) * 5 + at::arange(kSequence)).remainder(kVocabulary);
-    const at::Tensor loss =
-        mean(model_.loss_sum(ids, (ids + 1).remainder(kVocabulary)), static_cast<double>(kBatch * kSequence), context_);
+    const at::Tensor loss = loss_of_rows(context_, model_, plan.first_sample(number, j), plan.micro_batch, kBatch);
     losses_.push_back(loss.item<double>());
     (loss * scale_).backward();
   }
