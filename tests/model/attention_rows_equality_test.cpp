@@ -1,14 +1,14 @@
 // Networks whose ranks divide attention's rows of queries equal one rank: losses, every gradient of
 // every step, norms and weights.
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "axonn/tasks/images/image_task.hpp"
 #include "axonn/tasks/text/synthetic_tokens.hpp"
+#include "model/beside_one_rank.hpp"
+#include "model/small_decoders.hpp"
+#include "model/small_unet.hpp"
 #include "support/rank_test.hpp"
 
 namespace axonn {
@@ -34,27 +34,13 @@ VerificationOptions options() {
 }
 
 void expect_equal(const std::string& network, const MakeNetwork& make, const VerificationOptions& with) {
-  Verifier verifier(test_environment(), with, make);
-  for (const GridShape& grid : grids())
-    for (const Difference& difference : verifier.on(grid).differences)
-      EXPECT_LE(difference.relative, difference.tolerance)
-          << network << ": " << difference.what << " on " << grid.to_string();
+  test::expect_equals_one_rank(make, with, grids(), network);
 }
 
 // 13 tokens do not divide into parts.
-DecoderShape gpt2() { return {.layers = 2, .hidden = 48, .heads = 8, .sequence = 13, .vocabulary = 101}; }
+DecoderShape gpt2() { return test::small_gpt2({.heads = 8, .sequence = 13}); }
 
-DecoderShape llama() {
-  return rotated({.layers = 2,
-                  .hidden = 48,
-                  .heads = 8,
-                  .kv_heads = 4,
-                  .head_dim = 6,
-                  .mlp_hidden = 64,
-                  .sequence = 13,
-                  .vocabulary = 101,
-                  .gated = true});
-}
+DecoderShape llama() { return test::small_llama({.heads = 8, .head_dim = 6, .mlp_hidden = 64, .sequence = 13}); }
 
 // A window shorter than a part, in one of two blocks.
 DecoderShape mistral() {
@@ -64,12 +50,7 @@ DecoderShape mistral() {
   return shape;
 }
 
-struct Network {
-  const char* name;
-  DecoderConfig config;
-};
-
-std::vector<Network> decoders() {
+std::vector<test::NamedDecoder> decoders() {
   return {{"gpt2", {.shape = gpt2()}},
           {"gpt2 with dropout", {.shape = gpt2(), .dropout = 0.2}},
           {"llama", {.shape = llama()}},
@@ -95,23 +76,9 @@ TEST(DividedRows, OfADecoderEqualOneRankWithAllThatOverlaps) {
 
 // Attention at both levels: its heads lie over X, and over Y.
 MakeNetwork unet() {
-  const int ranks = test_environment().ranks();
-  const UnetConfig config = {.shape = {.image = 4,
-                                       .base = 2 * ranks,
-                                       .multipliers = {1, 2},
-                                       .blocks = 1,
-                                       .attention = {4, 2},
-                                       .heads = ranks,
-                                       .groups = 2,
-                                       .classes = 4},
-                             .dropout = 0.1};
-  const std::shared_ptr<ImageSource> shapes = make_shapes(config.shape.image, 100, 1);
-  const auto process = std::make_shared<Diffusion>(DiffusionOptions{.times = 100}, c10::kCPU);
-  return [shapes, process, config](Context& context) {
-    auto network = std::make_shared<Unet>(context, config);
-    auto task = std::make_unique<ImageTask>(context, *network, *process, *shapes, nullptr, ImageTaskOptions{.seed = 1});
-    return VerifiedNetwork{.model = std::move(network), .task = std::move(task)};
-  };
+  UnetConfig config = test::small_unet(test_environment().ranks());
+  config.shape.attention = {4, 2};
+  return test::unet_on_shapes(config);
 }
 
 TEST(DividedRows, OfAUnetEqualOneRank) { expect_equal("unet", unet(), options()); }

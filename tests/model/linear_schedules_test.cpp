@@ -4,8 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "axonn/tasks/images/image_task.hpp"
 #include "axonn/tasks/text/synthetic_tokens.hpp"
+#include "model/beside_one_rank.hpp"
+#include "model/small_unet.hpp"
 #include "support/rank_test.hpp"
 
 namespace axonn {
@@ -21,23 +22,9 @@ MakeNetwork gpt_for(int ranks) {
 }
 
 MakeNetwork unet_for(int ranks) {
-  const UnetConfig config = {.shape = {.image = 4,
-                                       .base = 2 * ranks,
-                                       .multipliers = {1, 2},
-                                       .blocks = 1,
-                                       .attention = {2},
-                                       .heads = ranks,
-                                       .groups = 2,
-                                       .classes = 4},
-                             .dropout = 0.1,
-                             .checkpoint_every = 3};
-  const std::shared_ptr<ImageSource> shapes = make_shapes(config.shape.image, 100, 1);
-  const auto process = std::make_shared<Diffusion>(DiffusionOptions{.times = 100}, c10::kCPU);
-  return [shapes, process, config](Context& context) {
-    auto network = std::make_shared<Unet>(context, config);
-    auto task = std::make_unique<ImageTask>(context, *network, *process, *shapes, nullptr, ImageTaskOptions{.seed = 1});
-    return VerifiedNetwork{.model = std::move(network), .task = std::move(task)};
-  };
+  UnetConfig config = test::small_unet(ranks);
+  config.checkpoint_every = 3;
+  return test::unet_on_shapes(config);
 }
 
 // Of four ranks and more only those that split X and Y. The nightly run takes all.
@@ -89,8 +76,7 @@ class OnEveryGrid {
   }
 
   void expect_equal(const Verification& verification, const std::string& what) {
-    for (const Difference& difference : verification.differences)
-      EXPECT_LE(difference.relative, difference.tolerance) << difference.what << ": " << what;
+    test::expect_within_tolerances(verification, what);
     ++runs_;
     equal_ += verification.passes() ? 1 : 0;
   }

@@ -13,6 +13,8 @@
 
 #include "axonn/layers/loss.hpp"
 #include "axonn/tasks/text/synthetic_tokens.hpp"
+#include "model/beside_one_rank.hpp"
+#include "model/small_decoders.hpp"
 #include "support/rank_test.hpp"
 
 namespace axonn {
@@ -38,27 +40,13 @@ VerificationOptions options() {
 }
 
 void expect_equal(const std::string& network, const DecoderConfig& config, const VerificationOptions& with) {
-  Verifier verifier(test_environment(), with, decoder_on_synthetic_tokens(config, with.seed));
-  for (const GridShape& grid : grids())
-    for (const Difference& difference : verifier.on(grid).differences)
-      EXPECT_LE(difference.relative, difference.tolerance)
-          << network << ": " << difference.what << " on " << grid.to_string();
+  test::expect_equals_one_rank(decoder_on_synthetic_tokens(config, with.seed), with, grids(), network);
 }
 
 // A micro-batch of 6 sequences of 13 tokens does not divide by x = 4, and one of 3 not by 2.
-DecoderShape gpt2() { return {.layers = 2, .hidden = 48, .heads = 24, .sequence = 13, .vocabulary = 101}; }
+DecoderShape gpt2() { return test::small_gpt2({.heads = 24, .sequence = 13}); }
 
-DecoderShape llama() {
-  return rotated({.layers = 2,
-                  .hidden = 48,
-                  .heads = 24,
-                  .kv_heads = 12,
-                  .head_dim = 4,
-                  .mlp_hidden = 64,
-                  .sequence = 13,
-                  .vocabulary = 101,
-                  .gated = true});
-}
+DecoderShape llama() { return test::small_llama({.heads = 24, .head_dim = 4, .mlp_hidden = 64, .sequence = 13}); }
 
 DecoderShape qwen3() {
   DecoderShape shape = llama();
@@ -67,12 +55,7 @@ DecoderShape qwen3() {
   return shape;
 }
 
-struct Network {
-  const char* name;
-  DecoderConfig config;
-};
-
-std::vector<Network> decoders() {
+std::vector<test::NamedDecoder> decoders() {
   return {{"gpt2", {.shape = gpt2()}},
           {"gpt2 with dropout", {.shape = gpt2(), .dropout = 0.2}},
           {"llama with dropout", {.shape = llama(), .dropout = 0.1}},
@@ -138,7 +121,8 @@ int64_t kept_bytes(NormRows rows, const DecoderConfig& config) {
 // Inputs and outputs of both norms of a block and of the last one are 1 / x. A row keeps one or two
 // statistics besides.
 TEST(DividedRowsOfNorms, KeepAPartOfTheStream) {
-  for (const auto& [name, config] : {Network{"gpt2", {.shape = gpt2()}}, Network{"llama", {.shape = llama()}}}) {
+  for (const auto& [name, config] :
+       {test::NamedDecoder{"gpt2", {.shape = gpt2()}}, test::NamedDecoder{"llama", {.shape = llama()}}}) {
     DecoderConfig longer = config;
     longer.shape.sequence = 36;
     const GridShape grid = grids().front();

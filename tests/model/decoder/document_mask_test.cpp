@@ -10,6 +10,7 @@
 
 #include "axonn/tasks/text/synthetic_tokens.hpp"
 #include "axonn/train/passes.hpp"
+#include "model/small_decoders.hpp"
 #include "support/every_grid.hpp"
 #include "support/user_error.hpp"
 
@@ -103,20 +104,10 @@ void expect_the_same(const DecoderConfig& config, const std::string& what, const
 
 std::vector<GridShape> one_grid() { return {test::every_grid().back()}; }
 
-DecoderShape gpt2() { return {.layers = 2, .hidden = 48, .heads = 8, .sequence = kSequence, .vocabulary = 101}; }
+DecoderShape gpt2() { return test::small_gpt2({.heads = 8, .sequence = kSequence}); }
 
 DecoderShape llama() {
-  DecoderShape shape = rotated({.layers = 2,
-                                .hidden = 48,
-                                .heads = 8,
-                                .kv_heads = 4,
-                                .head_dim = 6,
-                                .mlp_hidden = 64,
-                                .sequence = kSequence,
-                                .vocabulary = 101,
-                                .gated = true});
-  shape.window = 4;
-  return shape;
+  return test::small_llama({.heads = 8, .head_dim = 6, .mlp_hidden = 64, .sequence = kSequence, .window = 4});
 }
 
 TEST(DocumentMask, EqualsSeparateDocuments) {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "axonn/tasks/text/synthetic_tokens.hpp"
+#include "model/beside_one_rank.hpp"
+#include "model/small_decoders.hpp"
 #include "support/every_grid.hpp"
 
 namespace axonn {
@@ -10,18 +12,8 @@ namespace {
 
 // Sizes divide by every axis of 8 ranks, but for the MLP and the vocabulary.
 DecoderShape llama() {
-  DecoderShape shape = rotated({.layers = 2,
-                                .hidden = 48,
-                                .heads = 48,
-                                .kv_heads = 24,
-                                .head_dim = 2,
-                                .mlp_hidden = 100,
-                                .sequence = 6,
-                                .vocabulary = 101,
-                                .gated = true});
-  shape.rope_factor = 4;
-  shape.rope_original = 4;
-  return shape;
+  return test::small_llama(
+      {.heads = 48, .head_dim = 2, .mlp_hidden = 100, .sequence = 6, .rope_factor = 4, .rope_original = 4});
 }
 
 struct Family {
@@ -45,11 +37,7 @@ VerificationOptions options() { return {.batch = test_environment().ranks() % 3 
 
 void expect_equal(const Family& family, const DecoderConfig& config, const VerificationOptions& options,
                   const std::vector<GridShape>& grids) {
-  Verifier verifier(test_environment(), options, decoder_on_synthetic_tokens(config, options.seed));
-  for (const GridShape& grid : grids)
-    for (const auto& difference : verifier.on(grid).differences)
-      EXPECT_LE(difference.relative, difference.tolerance)
-          << family.name << ": " << difference.what << " on " << grid.to_string();
+  test::expect_equals_one_rank(decoder_on_synthetic_tokens(config, options.seed), options, grids, family.name);
 }
 
 TEST(FamiliesOnEveryGrid, EqualOneRank) {

@@ -1,10 +1,13 @@
 // Any grid gives the numbers of one rank: losses, gradients of every step, norms and weights.
 #include <algorithm>
 #include <limits>
+#include <string>
 
 #include <gtest/gtest.h>
 
 #include "axonn/tasks/text/synthetic_tokens.hpp"
+#include "model/beside_one_rank.hpp"
+#include "model/small_decoders.hpp"
 #include "support/every_grid.hpp"
 
 namespace axonn {
@@ -19,13 +22,7 @@ std::vector<GridShape> grids() { return test_environment().ranks() == 16 ? kSome
 
 // 48 features and 48 heads divide by every axis used here; 101 tokens divide by none of them.
 DecoderConfig model_of(double dropout, bool tied) {
-  return {.shape = {.layers = 2,
-                    .hidden = 48,
-                    .heads = 48,
-                    .mlp_hidden = tied ? 100 : 0,
-                    .sequence = 4,
-                    .vocabulary = 101,
-                    .tied_head = tied},
+  return {.shape = test::small_gpt2({.heads = 48, .mlp_hidden = tied ? 100 : 0, .sequence = 4, .tied_head = tied}),
           .dropout = dropout};
 }
 
@@ -41,12 +38,10 @@ VerificationOptions options_of(int64_t micro_batches) {
 
 void expect_equal_on(const std::vector<GridShape>& shapes, const DecoderConfig& model,
                      const VerificationOptions& options) {
-  Verifier verifier(test_environment(), options, decoder_on_synthetic_tokens(model, options.seed));
-  for (const GridShape& shape : shapes)
-    for (const auto& difference : verifier.on(shape).differences)
-      EXPECT_LE(difference.relative, difference.tolerance)
-          << difference.what << " on " << shape.to_string() << ", dropout " << model.dropout
-          << (model.shape.tied_head ? ", tied" : ", untied") << ", " << options.micro_batches << " micro-batches";
+  const std::string what = "dropout " + std::to_string(model.dropout) +
+                           (model.shape.tied_head ? ", tied, " : ", untied, ") + std::to_string(options.micro_batches) +
+                           " micro-batches";
+  test::expect_equals_one_rank(decoder_on_synthetic_tokens(model, options.seed), options, shapes, what);
 }
 
 // Every grid, or those at `turn`, `turn` + `turns` and so on: `turns` settings take each grid once.
