@@ -17,7 +17,7 @@ constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 }  // namespace
 
 ChunkReader::ChunkReader(const CorpusFiles& files, const CorpusPlace& begin, int64_t chunk_bytes)
-    : files_(files.files), place_(begin), chunk_bytes_(static_cast<size_t>(chunk_bytes)) {
+    : files_(files.files), place_(begin), chunk_bytes_(static_cast<size_t>(chunk_bytes)), block_(kReadBytes, '\0') {
   for (size_t file = 0; file < std::min(begin.file, files_.size()); ++file) bytes_before_ += files_[file].bytes;
 }
 
@@ -57,10 +57,9 @@ void ChunkReader::close() {
 
 // Whether there were further bytes.
 bool ChunkReader::read_more(std::string& bytes) {
-  const size_t before = bytes.size();
-  bytes.resize(before + kReadBytes);
-  bytes.resize(before + source_->read(std::span(bytes).subspan(before)));
-  return bytes.size() > before;
+  const size_t count = source_->read(block_);
+  bytes.append(block_, 0, count);
+  return count > 0;
 }
 
 void ChunkReader::add_file(CorpusChunk& chunk) {
