@@ -6,7 +6,8 @@ tokenizers, in turns.
 
 TEXTS are files and folders of text, of which the first megabytes are taken, each file a document.
 First axonn and tokenizers learn as many tokens of them, on one thread; seconds of the processor and
-memory are those of whole processes, and axonn's also writes the texts as tokens. Then all encode the
+memory are those of whole processes, and axonn's also writes the texts as tokens. The memory before
+any text, of the libraries, stands beside: that of gpt is LibTorch's. Then all encode the
 texts with the learned tokenizer on one thread; axonn's time is with files read and written
 (`tokenizing`), those of the others are of texts in memory. All must find the same tokens. Needs what
 `scripts/setup --interop` installs.
@@ -116,6 +117,11 @@ class Sides:
         return ended([sys.executable, "-c", LEARN, self.scratch / "theirs.json", self.args.vocabulary, *self.paths],
                      PYTHONPATH=library("transformers"))[1:]
 
+    def libraries(self):
+        """The memory of both before any text."""
+        return {"axonn": ended([self.args.bin / "gpt", "--version"])[2],
+                "tokenizers": ended([sys.executable, "-c", "import tokenizers"], PYTHONPATH=library("transformers"))[2]}
+
     def encode_ours(self):
         text = ended([self.args.bin / "tokenizing", self.file.parent, self.scratch / "texts", "--threads", 1,
                       "--repetitions", 1, "--directory", self.scratch])[0]
@@ -165,14 +171,17 @@ def main():
             rates["axonn"].append(sides.encode_ours())
             for name in ("tiktoken", "tokenizers"):
                 rates[name].append(sides.encode_theirs(name))
-        merges, different = sides.same_merges(), sides.different_ids()
+        merges, different, libraries = sides.same_merges(), sides.different_ids(), sides.libraries()
     print(f"{sides.megabytes:.1f} MB, {len(sides.paths)} documents; a tokenizer of {args.vocabulary} tokens, merges "
           f"{'equal' if merges else 'DIFFERENT'}; tokens {'equal' if not different else f'DIFFERENT in {different}'}\n")
     print("| | median | least to greatest | of axonn |\n| --- | --- | --- | --- |")
-    for number, unit in enumerate(("s", "MB of memory")):
-        base = statistics.median(turn[number] for turn in learned["axonn"])
-        for name, turns in learned.items():
-            line(f"{name}, learning", [turn[number] for turn in turns], base, unit)
+    rows = {"s": {name: [turn[0] for turn in turns] for name, turns in learned.items()},
+            "MB": {name: [turn[1] for turn in turns] for name, turns in learned.items()},
+            "MB beside libraries": {name: [turn[1] - libraries[name] for turn in turns]
+                                    for name, turns in learned.items()}}
+    for unit, sides_of in rows.items():
+        for name, some in sides_of.items():
+            line(f"{name}, learning", some, statistics.median(sides_of["axonn"]), unit)
     for name, some in rates.items():
         line(f"{name}, encoding", some, statistics.median(rates["axonn"]), "MB/s")
     sys.exit(0 if merges and not different else 1)
