@@ -54,7 +54,7 @@ class ChunkReader {
   CorpusPlace place_;
   size_t chunk_bytes_;
   std::unique_ptr<ByteSource> source_;  // files_[place_.file], open from the first read on
-  std::string block_;                   // where the next bytes are read
+  std::string block_;                   // room for the next bytes
   std::string rest_;                    // read, and behind place_
   int64_t bytes_before_ = 0;            // those of all files before place_.file
 };

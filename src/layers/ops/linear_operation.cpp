@@ -63,7 +63,7 @@ class LinearOperation : public Operation {
     return context_->options().gemm(use, rows.size(0), weight.size(0), weight.size(1));
   }
 
-  // What a forward multiplies.
+  // The operands of a forward.
   struct Factors {
     Tensor rows;    // (m, k/in)
     Tensor weight;  // (n/out, k/in)
