@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "axonn/core/error.hpp"
@@ -39,6 +40,12 @@ size_t FileSource::read(std::span<char> into) {
   }
   used_ += static_cast<int64_t>(filled);
   return filled;
+}
+
+int64_t FileSource::size() const {
+  struct stat status{};
+  AXONN_CHECK(::fstat(descriptor_, &status) == 0, kWhere, "cannot read ", name_, ": ", reason_and_cure(errno));
+  return S_ISREG(status.st_mode) ? status.st_size : 0;
 }
 
 void FileSource::rewind() {

@@ -17,6 +17,7 @@ class FileSource : public ByteSource {
 
   size_t read(std::span<char> into) override;
   int64_t used_bytes() const override { return used_; }
+  int64_t size() const;  // bytes on the disk; 0: a pipe or its like
   void rewind();
   const std::string& name() const { return name_; }  // for messages
 

@@ -1,7 +1,10 @@
+#include <algorithm>
+#include <bit>
 #include <utility>
 #include <vector>
 
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include "axonn/core/error.hpp"
 #include "data/packed/packed_sources.hpp"
@@ -9,13 +12,21 @@
 namespace axonn {
 namespace {
 
+// log2 of the largest window for which memory is taken. Files of zstd --long have up to 2 GiB. But
+// a small file gains nothing by so much, so a damaged or hostile one does not get it.
+int most_window(int64_t file_bytes) {
+  constexpr int64_t kBytesPerByte = 64;  // text of a packed byte
+  constexpr int kAlways = 27;            // unzstd takes as much without a flag
+  return std::clamp(static_cast<int>(std::bit_width(static_cast<uint64_t>(file_bytes * kBytesPerByte))), kAlways,
+                    ::ZSTD_dParam_getBounds(ZSTD_d_windowLogMax).upperBound);
+}
+
 class ZstdSource : public ByteSource {
  public:
   explicit ZstdSource(std::unique_ptr<FileSource> file)
       : file_(std::move(file)), stream_(::ZSTD_createDStream()), buffer_(::ZSTD_DStreamInSize()) {
     AXONN_ASSERT(stream_ != nullptr, "of zstd");
-    // As zstd --long: files of a window of 2 GiB are read, too.
-    ::ZSTD_DCtx_setParameter(stream_, ZSTD_d_windowLogMax, ::ZSTD_dParam_getBounds(ZSTD_d_windowLogMax).upperBound);
+    ::ZSTD_DCtx_setParameter(stream_, ZSTD_d_windowLogMax, most_window(file_->size()));
   }
   ~ZstdSource() override { ::ZSTD_freeDStream(stream_); }
   ZstdSource(const ZstdSource&) = delete;
@@ -32,6 +43,9 @@ class ZstdSource : public ByteSource {
         }
       }
       const size_t result = ::ZSTD_decompressStream(stream_, &out, &in_);
+      AXONN_CHECK(::ZSTD_getErrorCode(result) != ZSTD_error_frameParameter_windowTooLarge, "data.packed", file_->name(),
+                  ", packed by zstd, asks for more memory than so small a file can need; pack it again",
+                  " without --long");
       check(::ZSTD_isError(result) == 0, "is damaged, or has other bytes behind its end,");
       in_frame_ = result != 0;
       full_ = in_frame_ && out.pos == out.size;  // it may hold more, without further input

@@ -70,5 +70,25 @@ TEST_F(ByteSources, TornAndDamagedFilesAreRefused) {
   EXPECT_USER_ERROR(open_source(scratch / "none"), "cannot read", "none", "No such file");
 }
 
+// A frame of zstd with a window of 2 to the power `window`. It has a block of 128 KiB, not packed,
+// per letter.
+std::string frame(int window, const std::string& letters) {
+  constexpr size_t kBlock = size_t{1} << 17;
+  std::string bytes = {'\x28', '\xb5', '\x2f', '\xfd', '\0', static_cast<char>((window - 10) << 3)};
+  for (size_t i = 0; i < letters.size(); ++i) {
+    const size_t head = kBlock << 3 | (i + 1 == letters.size() ? 1 : 0);
+    for (const int shift : {0, 8, 16}) bytes += static_cast<char>(head >> shift & 0xff);
+    bytes += std::string(kBlock, letters[i]);
+  }
+  return bytes;
+}
+
+TEST_F(ByteSources, WindowsAreAsLargeAsTheFileCanNeed) {
+  const auto bytes_of = [&](const std::string& packed) { return read_all(scratch.file("file", packed), 1 << 20); };
+  EXPECT_EQ(bytes_of(frame(27, "a")).size(), size_t{1} << 17);
+  EXPECT_EQ(bytes_of(frame(28, std::string(40, 'a'))).size(), size_t{40} << 17);
+  for (const int window : {28, 31}) EXPECT_USER_ERROR(bytes_of(frame(window, "a")), "file", "memory", "without --long");
+}
+
 }  // namespace
 }  // namespace axonn
