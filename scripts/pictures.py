@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Draws the images of the documentation: pictures.py [--check] [ROOT] writes docs/pictures/*.svg.
-With --check it writes nothing, and fails if a file is out of date. The map of the modules follows
-the includes, so a new module appears automatically; the losses are those of
-bench/results/losses.json."""
+"""Draws the images of the documentation: scripts/pictures.py [--check | --all] [ROOT] writes
+docs/pictures/*.svg. With --check it writes nothing, and fails if a file is out of date. The map of
+the modules follows the includes, so a new module appears automatically; the losses are those of
+bench/results/losses.json. With --all it also makes the PNG images: it trains what they show, which
+takes a quarter of an hour, and needs Chromium."""
 import pathlib
 import sys
 
 sys.path[:0] = [str(pathlib.Path(__file__).parent / folder) for folder in ("checks", "lib")]
 import layers  # noqa: E402: the module table and the includes
 import losses_of_grids  # noqa: E402
+import screenshots  # noqa: E402
 from picture import BLUE, GREEN, GREY, INK, ORANGE, PALE, VIOLET, Picture  # noqa: E402
 
 
@@ -283,7 +285,7 @@ PICTURES = {"losses": losses_of_grids.draw, "map": module_map, "grid": grid, "pa
 
 def main(arguments):
     check = "--check" in arguments
-    root = pathlib.Path(next((a for a in arguments if a != "--check"), ".")).resolve()
+    root = pathlib.Path(next((a for a in arguments if a not in ("--check", "--all")), ".")).resolve()
     stale = False
     for name, draw in PICTURES.items():
         file, svg = root / f"docs/pictures/{name}.svg", draw(root).svg()
@@ -293,6 +295,8 @@ def main(arguments):
             print(f"docs/pictures/{name}.svg:1: older than what scripts/pictures.py draws; run scripts/pictures.py and "
                   "look at it")
             stale = True
+    if "--all" in arguments:
+        screenshots.make_all(root)
     if not stale:
         print(f"{len(PICTURES)} pictures {'are what the script draws' if check else 'in docs/pictures'}")
     return 1 if stale else 0
