@@ -8,10 +8,12 @@
 #include <random>
 #include <span>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include <unistd.h>
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 
 #include "axonn/comm/all_ranks_or_none.hpp"
@@ -22,6 +24,8 @@
 #include "axonn/optim/update_choice.hpp"
 #include "axonn/program/resume.hpp"
 #include "axonn/train/checkpoint_tensors.hpp"
+#include "core/stop_signals.hpp"
+#include "kernels/cpu/parallel.hpp"
 #include "program/process_setup.hpp"
 
 namespace axonn {
@@ -46,6 +50,22 @@ void on_interrupt(int signal) {
   } else if (signal != SIGHUP) {
     std::signal(signal, SIG_DFL);
     std::raise(signal);
+  }
+}
+
+// On a stack of its own, and on this thread: src/core/stop_signals.hpp says why.
+void install_handlers() {
+  const auto main = std::this_thread::get_id();
+  parallel_for(0, at::get_num_threads(), 1, [main](int64_t, int64_t) {
+    if (std::this_thread::get_id() != main) leave_stop_signals_to_main();
+  });
+  struct sigaction ours{};
+  ours.sa_handler = on_interrupt;
+  ours.sa_flags = SA_ONSTACK | SA_RESTART;
+  for (const int signal : kStopSignals) {
+    struct sigaction before{};
+    const bool ignored = sigaction(signal, nullptr, &before) == 0 && before.sa_handler == SIG_IGN;
+    if (signal != SIGHUP || !ignored) sigaction(signal, &ours, nullptr);  // ignored: nohup
   }
 }
 
@@ -160,8 +180,7 @@ void run_training(Environment& environment, Context& context, const Parameters& 
     identity.run = identity.start;
   }
   tells_of_it = environment.rank() == 0;
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, on_interrupt);
-  if (std::signal(SIGHUP, on_interrupt) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // nohup
+  install_handlers();
   std::signal(SIGXFSZ, SIG_IGN);  // a checkpoint over the limit of `ulimit -f` is an error of write() instead
   const auto result = train({environment, context, parameters, *optimizer, task}, config, identity, first_step,
                             [] { return interrupted.load() || output_failed(); });

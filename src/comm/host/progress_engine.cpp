@@ -11,6 +11,7 @@
 
 #include "axonn/core/error.hpp"
 #include "comm/host/buffer_pool.hpp"
+#include "core/stop_signals.hpp"
 
 namespace axonn {
 namespace {
@@ -68,6 +69,7 @@ ProgressEngine::~ProgressEngine() {
 
 void ProgressEngine::run(const MakeTransport& make_transport, std::promise<void> started) {
   prctl(PR_SET_NAME, "axonn-comm");
+  leave_stop_signals_to_main();
   prctl(PR_SET_TIMERSLACK, 1000);  // nanoseconds; the default of 50 us would triple the shortest nap
   ask_for_short_slices();
   try {
