@@ -6,7 +6,7 @@ const colorOf = (run) => COLORS[data.runs.indexOf(run) % COLORS.length];
 const FIRST = ["loss", "validation_loss", "tokens_per_second", "images_per_second", "utilisation", "hidden_share",
   "learning_rate", "gradient_norm"];
 const SECONDS_AXIS = "seconds so far", TERMS_AXIS = "terms so far";
-const WIDTH = 560, HEIGHT = 250, LEFT = 62, RIGHT = 548, TOP = 12, BOTTOM = 216;
+const WIDTH = 560, HEIGHT = 250, LEFT = 70, RIGHT = 548, TOP = 12, BOTTOM = 216, LABEL = 56;
 
 const curveOf = (run, key) => (Object.hasOwn(run.metrics.curves, key) ? run.metrics.curves[key] : undefined);
 const isBytes = (key) => key.endsWith("_bytes") || key.endsWith(".bytes");
@@ -92,8 +92,10 @@ function drawFrame(draw, key, across, up) {
     draw("line", {x1: LEFT, x2: RIGHT, y1: y, y2: y, stroke: "#e7ebf0"});
     draw("text", {x: LEFT - 6, y: y + 4, "text-anchor": "end", fill: "#586577"}, tickText(key, value));
   }
-  for (const value of across.ticks)
-    draw("text", {x: across.place(value), y: BOTTOM + 20, "text-anchor": "middle", fill: "#586577"}, placeText(value));
+  for (const value of across.ticks) {
+    const x = Math.min(across.place(value), WIDTH - LABEL / 2);
+    draw("text", {x, y: BOTTOM + 20, "text-anchor": "middle", fill: "#586577"}, placeText(value));
+  }
 }
 // Dashed lines at the steps at which a job began again.
 function drawRestarts(draw, run, across, over) {
