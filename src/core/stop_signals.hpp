@@ -12,7 +12,8 @@ namespace axonn {
 //
 // Products of oneDNN take the stack pointer as a register. A handler that runs on the stack of a
 // thread within one writes over the heap. So the main thread handles these signals, and with
-// SA_ONSTACK: on the stack that crash::install() has given it. All other threads leave them to it.
+// SA_ONSTACK: on the stack that crash::install() has given it. Other threads that compute, or that
+// move messages, leave them to it.
 inline constexpr std::array kStopSignals = {SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 
 // Blocks them in the calling thread, and in those that it makes.
