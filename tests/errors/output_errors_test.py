@@ -100,11 +100,11 @@ class Output(ProgramTest):
         read, write = os.pipe()
         fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
         os.set_blocking(write, False)
+        os.write(write, b"." * 4096)  # full: otherwise a last line that is short may still have room
         job = self.start_training("slow", "--steps", "150", stdout=write)
         text = job.communicate(timeout=RUN_SECONDS)[1]
         self.assertEqual(job.returncode, 1, text)
-        # With a reason, unless the last line had room in the pipe where earlier ones were lost.
-        self.assertRegex(text, r"(?m)^gpt: the standard output cannot be written( \(.+\))?, and a part of it is lost; ")
+        self.assertIn("gpt: the standard output cannot be written (", text)
         self.assertEqual(steps_done(self.directory / "slow"), 150)
         os.close(read), os.close(write)
 
