@@ -10,6 +10,8 @@
 
 #include <axonn/core/error.hpp>
 #include <axonn/core/names.hpp>
+#include <axonn/grid/context_ring.hpp>
+#include <axonn/grid/row_share.hpp>
 #include <axonn/hugging_face/tensor_names.hpp>
 #include <axonn/layers/attention.hpp>
 #include <axonn/model/hugging_face/model_directory.hpp>
@@ -201,7 +203,9 @@ void GptOptions::settle() {
   if (given_one_of({{"batch"}, {"batch_tokens", batch_tokens > 0}}) == "batch") batch_tokens = 0;
   if (batch_tokens == 0) return;
   const auto& grid = run.placement.grid;
-  const int64_t rows = (grid ? grid->size(axonn::kRowAxes) : 1) * std::max<int64_t>(run.train.micro_batch, 1);
+  const int64_t context = run.communication.forward.context;
+  if (grid) axonn::check_context(*grid, context);
+  const int64_t rows = (grid ? axonn::row_groups(*grid, context) : 1) * std::max<int64_t>(run.train.micro_batch, 1);
   const int64_t unit = model.shape.sequence * rows, whole = batch_tokens / unit;
   AXONN_CHECK(batch_tokens % unit == 0, "gpt.options", "--batch-tokens ", batch_tokens, " is no multiple of ", unit,
               " = sequence ", model.shape.sequence, " x ", rows, rows == 1 ? " sequence" : " sequences",
@@ -232,6 +236,7 @@ std::string GptOptions::toml_of_run() {
 void GptOptions::check(const axonn::GridShape& grid) const {
   const axonn::DecoderConfig config = whole_model();
   axonn::check_decoder(config, grid);
+  axonn::check_sequence(config.shape.sequence, run.communication.forward.context);
   AXONN_CHECK(!has_no_tokenizer() || model.shape.vocabulary > 0, "gpt.options",
               "--tokenizer none needs --vocab N: all ids are below it");
   AXONN_CHECK(!document_mask || run.communication.forward.split <= 1, "gpt.options",

@@ -111,7 +111,7 @@ class TrainCommand : axonn::HoldsOptions<GptOptions>, public axonn::TrainingComm
     const axonn::Parameters parameters =
         context.materialize(network, {.seed = seed, .is_trained = options.trained_names(), .is_loaded = is_loaded});
     if (!resumed && !options.from.empty()) begin_with(context, parameters);
-    axonn::TextTask task(context, network, *data_, seed, plan.train.rows(plan.grid),
+    axonn::TextTask task(context, network, *data_, seed, plan.rows(),
                          options.document_mask ? data_->tokenizer()->end_token() : std::nullopt);
     if (plan.train.sample_every > 0) task.set_samples(options.samples);
     task.set_begin([&] {

@@ -91,7 +91,7 @@ class TrainCommand : axonn::HoldsOptions<UnetOptions>, public axonn::TrainingCom
     axonn::ImageTaskOptions chosen = options.task;
     chosen.samples = options.samples;
     chosen.seed = static_cast<uint64_t>(plan.train.seed);
-    chosen.validation_rows = plan.train.rows(plan.grid);
+    chosen.validation_rows = plan.rows();
     return chosen;
   }
 

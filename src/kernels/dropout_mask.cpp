@@ -11,10 +11,7 @@ void fill_mask(float* out, const DropoutMask& mask, const MaskColumns& columns) 
   uint64_t block = ~uint64_t{0};
   std::array<uint32_t, 4> words{};
   for (int64_t row = 0; row < mask.rows; ++row) {
-    const int64_t outer = row / (mask.middle * mask.inner), middle = row / mask.inner % mask.middle,
-                  inner = row % mask.inner;
-    int64_t element = mask.first + outer * mask.outer_stride + middle * mask.middle_stride + inner * mask.inner_stride +
-                      columns.global;
+    int64_t element = mask.begin_of(row) + columns.global;
     float* to = out + row * mask.width + columns.local;
     for (int64_t i = 0; i < columns.size; ++i, ++element) {
       if (static_cast<uint64_t>(element) / 4 != block) {

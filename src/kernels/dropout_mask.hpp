@@ -15,8 +15,9 @@ struct DropoutMask {
   int64_t rows = 0;
   int64_t width = 0;
   // Row (a * middle + b) * inner + c begins at element first + a * outer_stride + b * middle_stride
-  // + c * inner_stride of the whole tensor.
+  // + c * inner_stride of the whole tensor. Rows are counted from `first_row`.
   int64_t first = 0;
+  int64_t first_row = 0;
   // In CUDA device memory: a number of samples, of `sample` elements each, that `first` is counted
   // from. The kernel reads it, so a launch that is repeated may find another. nullptr: 0.
   const int64_t* origin = nullptr;
@@ -26,6 +27,13 @@ struct DropoutMask {
   int64_t outer_stride = 0;
   int64_t middle_stride = 0;
   int64_t inner_stride = 0;
+
+  // The element of the whole tensor at which row `row` of the mask begins. Without `origin`.
+  int64_t begin_of(int64_t row) const {
+    const int64_t counted = first_row + row;
+    return first + counted / (middle * inner) * outer_stride + counted / inner % middle * middle_stride +
+           counted % inner * inner_stride;
+  }
 };
 
 // Columns [local, local + size) of every row, which are [global, global + size) of a row of the

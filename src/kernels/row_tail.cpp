@@ -94,7 +94,7 @@ class OwnerCall {
       const coconet::MaskInput drawn{.probability = mask.probability,
                                      .seed = mask.seed,
                                      .stream = mask.stream,
-                                     .first = mask.first + row * mask.inner_stride + held.global + first - held.local};
+                                     .first = mask.begin_of(row) + held.global + first - held.local};
       const std::ptrdiff_t done = (first - column) * bytes_;
       run(row, first, end - first, sum + done, result + done, std::span(&drawn, 1));
     }

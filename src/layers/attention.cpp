@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <tuple>
 
 #include <ATen/TensorOperators.h>
@@ -15,11 +16,13 @@
 #include <ATen/ops/zeros.h>
 
 #include "axonn/core/error.hpp"
+#include "axonn/layers/blocks/my_tokens.hpp"
 #include "axonn/layers/dropout.hpp"
 #include "layers/ops/attention_operation.hpp"
 #include "layers/ops/divided_rows.hpp"
 #include "layers/ops/heads_operation.hpp"
 #include "layers/ops/later_queries.hpp"
+#include "layers/ops/ring_attention.hpp"
 
 namespace axonn {
 namespace {
@@ -130,13 +133,18 @@ Tensor attended(Context& context, const AttentionHeads& heads, const AttentionOp
   return mixed.transpose(1, 2).reshape({queries.size(0), rows, here * queries.size(3)});
 }
 
+// Whether ranks along Z have other tokens of the same sequences.
+bool divides_sequences(const Context& context, const AttentionOptions& options) {
+  return options.divides_rows && context.options().forward.context > 1;
+}
+
 // Whether the ranks along `axis`, which have the same heads, divide the rows of queries among them.
-bool divides_rows(Context& context, const AttentionHeads& heads, const AttentionOptions& options, Axis axis) {
+bool divides_rows(Context& context, const AttentionHeads& heads, const AttentionOptions& options, Axis axis,
+                  int64_t sequence) {
   const AttentionRows rows = context.options().forward.attention_rows;
   if (context.shape()[axis] == 1 || rows == AttentionRows::off || !options.divides_rows) return false;
   if (rows == AttentionRows::on) return true;
   const auto features = [](const Tensor& some) { return static_cast<double>(some.size(2) * some.size(3)); };
-  const int64_t sequence = heads.queries.size(1);
   const RowsTrade trade{
       .scores = options.causal ? mean_scores(sequence, options.window) : static_cast<double>(sequence),
       .queries = features(heads.queries),
@@ -185,18 +193,23 @@ AttentionHeads split_heads(Context& context, const Value& qkv, const AttentionOp
   check_layout(qkv, qkv.features, Layout::over(options.axis, {heads * features, keys * features, keys * features}),
                kWhere);
   AXONN_CHECK(qkv.tensor.dim() >= 3, kWhere, "needs (batch, sequence, features), got sizes ", qkv.tensor.sizes());
+  const auto sizes = qkv.tensor.sizes();
+  const int64_t tokens = c10::multiply_integers(sizes.slice(1, sizes.size() - 2));
+  HeadsRotation rotation{.rotary = options.rotary, .first = first, .runs = {TokenRun{{0, tokens}, 0}}};
+  if (divides_sequences(context, options)) rotation.runs = my_runs(context, tokens);
   const auto parts =
-      record(heads_operation({heads / size, keys / size, keys / size}, options.rotary, first), {qkv.tensor});
+      record(heads_operation({heads / size, keys / size, keys / size}, std::move(rotation)), {qkv.tensor});
   return {.queries = parts[0], .keys = parts[1], .values = parts[2]};
 }
 
-at::Tensor document_mask(const Tensor& begins, const Tensor& like) {
+at::Tensor document_mask(const Tensor& begins, const Tensor& like, const Tensor& places) {
   AXONN_CHECK(begins.dim() == 2 && begins.scalar_type() == at::kLong, kWhere,
               "begins must be (batch, sequence) of int64, got sizes ", begins.sizes());
   const int64_t sequence = begins.size(1);
-  const Tensor keys = at::arange(sequence, begins.options());
-  const Tensor hidden = keys.lt(begins.unsqueeze(-1)).logical_or_(keys.gt(keys.unsqueeze(-1)));
-  return at::zeros({begins.size(0), 1, sequence, sequence}, like.options().requires_grad(false))
+  const Tensor keys = at::arange(sequence, begins.options()), queries = places.defined() ? places : keys,
+               first = places.defined() ? begins.index_select(1, places) : begins;
+  const Tensor hidden = keys.lt(first.unsqueeze(-1)).logical_or_(keys.gt(queries.unsqueeze(-1)));
+  return at::zeros({begins.size(0), 1, queries.size(0), sequence}, like.options().requires_grad(false))
       .masked_fill_(hidden.unsqueeze(1), -std::numeric_limits<double>::infinity());
 }
 
@@ -205,17 +218,21 @@ Value attention(Context& context, const AttentionHeads& heads, const AttentionOp
   check_heads(context, heads, options);
   AXONN_CHECK(options.window >= 0 && (options.causal || options.window == 0), kWhere,
               "a window is for causal attention and not negative, got ", options.window, "; choose causal = true");
-  const int64_t batch = heads.queries.size(0), sequence = heads.queries.size(1);
+  const int64_t batch = heads.queries.size(0), tokens = heads.queries.size(1);
+  const bool ring = divides_sequences(context, options);
+  const int64_t sequence = ring ? tokens * context.options().forward.context : tokens;
   AXONN_CHECK(!documents.defined() || (options.causal && documents.dim() == 4 && documents.size(0) == batch &&
-                                       documents.size(2) == sequence && documents.size(3) == sequence),
-              kWhere, "a mask of documents is for causal attention, with sizes (", batch, ", 1, ", sequence, ", ",
+                                       documents.size(2) == tokens && documents.size(3) == sequence),
+              kWhere, "a mask of documents is for causal attention, with sizes (", batch, ", 1, ", tokens, ", ",
               sequence, "); pass what document_mask() returns");
   AttentionOptions within = options;
   if (within.window >= sequence) within.window = 0;
   const Axis other = other_tensor_axis(options.axis);
-  const Tensor output = divides_rows(context, heads, within, other)
-                            ? attended_by_rows(context, heads, within, other, documents)
-                            : attended(context, heads, within, {0, sequence}, documents);
+  const bool rows = divides_rows(context, heads, within, other, sequence);
+  const Tensor output =
+      ring   ? ring_attention(context, heads, within, documents, rows ? std::optional(other) : std::nullopt)
+      : rows ? attended_by_rows(context, heads, within, other, documents)
+             : attended(context, heads, within, {0, sequence}, documents);
   return {output, options.heads * heads.queries.size(3), Layout::over(options.axis)};
 }
 

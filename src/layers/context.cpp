@@ -7,6 +7,7 @@
 #include "axonn/comm/same_settings.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
+#include "axonn/grid/context_ring.hpp"
 #include "axonn/kernels/choice/device_choice.hpp"
 #include "axonn/layers/sharded_module.hpp"
 #include "axonn/overlap/step/gradient_programs.hpp"
@@ -55,7 +56,8 @@ int rank_in_grid(const Environment& environment, const std::vector<int>& job_ran
 
 bool narrow(at::ScalarType dtype) { return dtype == at::kBFloat16 || dtype == at::kHalf; }
 
-void check_options(const ContextOptions& options) {
+void check_options(const ContextOptions& options, const GridShape& shape) {
+  check_context(shape, options.forward.context);
   AXONN_CHECK(options.forward.split >= 1, "layers.context", "forward.split must be at least 1, got ",
               options.forward.split);
   AXONN_CHECK(options.forward.split == 1 || options.forward.norm_rows != NormRows::on, "layers.context",
@@ -91,6 +93,7 @@ void check_same_on_all_ranks(Environment& environment, const GridShape& shape, c
                        {"dtype", c10::toString(options.dtype)},
                        {"attention rows", std::string(to_string(options.forward.attention_rows))},
                        {"norm rows", std::string(to_string(options.forward.norm_rows))},
+                       {"context", std::to_string(options.forward.context)},
                        {"kernels", to_string(options.kernels)}});
 }
 
@@ -115,7 +118,7 @@ void collect(torch::nn::Module& module, const std::string& prefix,
 
 Context::Context(Environment& environment, GridShape shape, ContextOptions options) {
   check_shape(shape, options.job_ranks.empty() ? environment.ranks() : static_cast<int64_t>(options.job_ranks.size()));
-  check_options(options);
+  check_options(options, shape);
   const int rank = rank_in_grid(environment, options.job_ranks);
   check_same_on_all_ranks(environment, shape, options, rank);
   options.device = choose_device(options.device, environment.local_rank());
@@ -142,7 +145,7 @@ Context::~Context() {
 Context::Context(Context&&) noexcept = default;
 
 Context Context::plan(GridShape shape, ContextOptions options, int rank) {
-  check_options(options);
+  check_options(options, shape);
   Context planned(std::make_shared<Impl>(shape, std::move(options), rank));
   check_gradient_programs(planned.options().gradient_programs, planned.grid());
   return planned;
@@ -151,7 +154,7 @@ Context Context::plan(GridShape shape, ContextOptions options, int rank) {
 const Grid& Context::grid() const { return impl_->grid; }
 int Context::rank() const { return impl_->rank; }
 const Coordinate& Context::at() const { return impl_->at; }
-RowShare Context::row_share() const { return axonn::row_share(shape(), at()); }
+RowShare Context::row_share() const { return axonn::row_share(shape(), at(), options().forward.context); }
 const ContextOptions& Context::options() const { return impl_->options; }
 ArenaTypes Context::arena_types() const {
   const at::ScalarType wide = narrow(options().dtype) ? at::kFloat : options().dtype;

@@ -6,6 +6,7 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/core/philox.hpp"
+#include "axonn/layers/blocks/my_tokens.hpp"
 #include "layers/feature_dropout.hpp"
 #include "layers/operation.hpp"
 
@@ -41,6 +42,17 @@ Context::Samples samples_of(const Context& context) {
   return samples;
 }
 
+// Rows that are this rank's tokens of divided sequences: of a sample both runs, which are equally
+// long, then those of the next one.
+void place_by_runs(DropoutMask& mask, const std::vector<TokenRun>& runs, int64_t first_sample, int64_t sequence) {
+  const int64_t features = mask.inner_stride;
+  mask.sample = mask.outer_stride = sequence * features;
+  mask.first = first_sample * mask.sample + runs[0].place * features;
+  mask.middle = 2;
+  mask.inner = runs[0].rows.size();
+  mask.middle_stride = (runs[1].place - runs[0].place) * features;
+}
+
 const int64_t* pointer_to(const Tensor& origin) {
   return origin.defined() ? origin.const_data_ptr<int64_t>() : nullptr;
 }
@@ -70,6 +82,10 @@ std::optional<DropoutDraw> feature_dropout(const Context& context, const Value& 
                               .inner = rows,
                               .inner_stride = value.features},
                      .held = {}};
+  if (const int64_t ranks = context.options().forward.context; ranks > 1 && rows > 0) {
+    place_by_runs(result.mask, my_runs(context, rows_a_sample), samples.first, ranks * rows_a_sample);
+    result.mask.first_row = first_row;
+  }
   for (const auto& each : layout.dim(value.features).local_ranges(context.shape(), context.at()))
     result.held.push_back({each.local_begin, each.global.begin, each.global.size()});
   return result;
@@ -86,18 +102,18 @@ Value dropout(Context& context, const Value& value, double probability, const st
           value.layout};
 }
 
-Tensor dropout_attention(Context& context, const Tensor& probabilities, double probability, const std::string& name,
+Tensor attention_dropout(const Context& context, const Tensor& like, double probability, const std::string& name,
                          const ProbabilitiesPlace& place) {
   check_probability(probability);
-  if (probability == 0) return probabilities;
+  if (probability == 0) return {};
   const Context::Samples samples = samples_of(context);
-  const int64_t local_heads = probabilities.size(1), queries = probabilities.size(2), keys = probabilities.size(3);
+  const int64_t local_heads = like.size(1), queries = like.size(2), keys = like.size(3);
   const int64_t of_head = place.sequence * place.sequence, of_sample = place.heads * of_head;
   const DropoutDraw what{
       .mask = {.seed = samples.seed,
                .stream = philox_stream("dropout", name),
                .probability = probability,
-               .rows = probabilities.size(0) * local_heads * queries,
+               .rows = like.size(0) * local_heads * queries,
                .width = keys,
                .first = samples.first * of_sample + place.first_head * of_head + place.first_query * place.sequence,
                .origin = pointer_to(samples.origin),
@@ -107,8 +123,15 @@ Tensor dropout_attention(Context& context, const Tensor& probabilities, double p
                .outer_stride = of_sample,
                .middle_stride = of_head,
                .inner_stride = place.sequence},
-      .held = {{0, 0, keys}}};
-  return record(std::make_unique<DropoutOperation>(draw(what, probabilities)), probabilities);
+      .held = {{0, place.first_key, keys}}};
+  return draw(what, like);
+}
+
+Tensor dropout_attention(Context& context, const Tensor& probabilities, double probability, const std::string& name,
+                         const ProbabilitiesPlace& place) {
+  const Tensor factors = attention_dropout(context, probabilities, probability, name, place);
+  if (!factors.defined()) return probabilities;
+  return record(std::make_unique<DropoutOperation>(factors), probabilities);
 }
 
 }  // namespace axonn

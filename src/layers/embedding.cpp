@@ -12,6 +12,7 @@
 #include <ATen/ops/where.h>
 
 #include "axonn/core/error.hpp"
+#include "axonn/layers/blocks/my_tokens.hpp"
 #include "layers/embedding_operation.hpp"
 #include "layers/ops/stream_rows.hpp"
 #include "kernels/gpu/embedding_rows.hpp"
@@ -200,8 +201,10 @@ void PositionsImpl::check(const Value& input) const {
   check_layout(input, options_.features, Layout::over(options_.feature_axis).with_rows(input.layout.rows),
                "layers.positions");
   const std::vector<int64_t> tokens = input.leading();
-  AXONN_CHECK(tokens.size() == 2 && tokens[1] <= options_.length, "layers.positions",
-              "needs (batch, sequence <= ", options_.length, ", features), got sizes ", input.tensor.sizes());
+  const int64_t ranks = context().options().forward.context;
+  AXONN_CHECK(tokens.size() == 2 && tokens[1] * ranks <= options_.length, "layers.positions",
+              "needs (batch, sequence <= ", options_.length, ", features), got sizes ", input.tensor.sizes(),
+              ranks == 1 ? "" : detail::concatenate(" on each of ", ranks, " ranks of a sequence"));
 }
 
 Value PositionsImpl::forward(const Value& input, const Tensor& places) {
@@ -225,9 +228,10 @@ Value PositionsImpl::at_places(const Value& input, const Tensor& places) {
 
 Value PositionsImpl::forward(const Value& input) {
   check(input);
-  const std::vector<int64_t>& rows = input.layout.rows;
-  const auto of_places = at::TensorOptions().dtype(at::kLong).device(input.tensor.device());
-  if (!rows.empty()) return at_places(input, at::arange(rows[1], of_places).expand(rows));
+  if (!input.layout.rows.empty() || context().options().forward.context > 1) {
+    const std::vector<int64_t> tokens = input.leading();
+    return at_places(input, my_places(context(), tokens[1], input.tensor.device()).expand(tokens).contiguous());
+  }
   return {record(std::make_unique<PositionsOperation>(weight_), input.tensor, {&weight_}), input.features,
           input.layout};
 }

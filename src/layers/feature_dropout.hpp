@@ -16,4 +16,9 @@ std::optional<DropoutDraw> feature_dropout(const Context& context, const Value& 
 // The mask of what a layer adds; nullopt if `add` is null.
 std::optional<DropoutDraw> feature_dropout(const Context& context, const AddTo* add);
 
+// The mask of dropout_attention() for probabilities of the sizes and type of `like`; undefined for
+// probability 0.
+at::Tensor attention_dropout(const Context& context, const at::Tensor& like, double probability,
+                             const std::string& name, const ProbabilitiesPlace& place);
+
 }  // namespace axonn

@@ -77,8 +77,9 @@ void print_dry_run(const Context& planned, const Parameters& parameters, const R
               with_unit(static_cast<double>(parameters.global_numel())).c_str(), shape.to_string().c_str(),
               static_cast<long long>(shape.ranks()));
   print_parameters(parameters.arena(), dry_run);
-  const BatchPlan batch = plan_batch(plan.train.batch, plan.train.rows(shape), shape, planned.at());
-  std::printf("\n\n%s\n", batch_text(batch, dry_run.samples, shape).c_str());
+  const int64_t context = plan.context.forward.context;
+  const BatchPlan batch = plan_batch(plan.train.batch, plan.rows(), shape, planned.at(), context);
+  std::printf("\n\n%s\n", batch_text(batch, dry_run.samples, shape, context).c_str());
   if (dry_run.memory) print_memory(*dry_run.memory);
 }
 

@@ -117,6 +117,10 @@ void CommunicationOptions::bind(OptionTable& table) {
   table.add("overlap", "norm_rows", forward.norm_rows,
             "ranks along X divide the rows of norms, dropout and residual sums of a decoder; auto: if all groups "
             "of them share memory or are GPUs (changes rounding)");
+  table.add("overlap", "context", forward.context,
+            "ranks along Z that divide each sequence of a decoder: keys and values go round them (changes rounding); "
+            "divides z",
+            {.least = 1, .most = kMostParts});
   table.for_experts({"overlap.gather_cache", "overlap.bucket", "overlap.prefetch", "overlap.reduction",
                      "overlap.split_forward", "overlap.linear_schedule"});
 }

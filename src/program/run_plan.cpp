@@ -8,6 +8,7 @@
 #include "axonn/transport/launch.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
+#include "axonn/grid/context_ring.hpp"
 #include "axonn/kernels/choice/device_choice.hpp"
 #include "axonn/overlap/step/gradient_programs.hpp"
 #include "axonn/train/batch_plan.hpp"
@@ -30,7 +31,7 @@ void at_most(int64_t value, int64_t most, const char* name) {
 // divide a rank's share.
 int64_t most_rows(const RunPlan& plan, const std::function<int64_t(const RunPlan&)>& bytes, int64_t present,
                   int64_t rows) {
-  const int64_t of_a_step = plan.train.batch / plan.grid.size(kRowAxes);
+  const int64_t of_a_step = plan.train.batch / plan.row_groups();
   RunPlan smaller = plan;
   int64_t most = 0;
   for (int64_t factor = 1; factor * factor <= of_a_step; ++factor) {
@@ -77,7 +78,9 @@ RunPlan plan_run(const RunOptions& options) {
   at_most(plan.grid.ranks(), kMostRanks, "the product of the grid");
   check_cuda_graph(plan.train, plan.grid, plan.context);
   check_gradient_programs(plan.context.gradient_programs, Grid(plan.grid, plan.context.order));
-  plan_batch(plan.train.batch, plan.train.rows(plan.grid), plan.grid, {});
+  const int64_t context = plan.context.forward.context;
+  check_context(plan.grid, context);
+  plan_batch(plan.train.batch, plan.rows(), plan.grid, {}, context);
   return plan;
 }
 
@@ -98,7 +101,7 @@ bool divides_norms(const RunPlan& plan) {
 MemoryOptions memory_options(const RunPlan& plan) {
   const OverlapPolicy& overlap = plan.context.overlap;
   const ArenaTypes types = Context::plan(plan.grid, plan.context).arena_types();
-  return {.micro_batch = plan.train.rows(plan.grid),
+  return {.micro_batch = plan.rows(),
           .element_bytes = static_cast<int64_t>(c10::elementSize(plan.context.dtype)),
           .gradient_bytes = static_cast<int64_t>(c10::elementSize(types.gradients)),
           .state_bytes = static_cast<int64_t>(c10::elementSize(types.master)),
@@ -115,7 +118,7 @@ MemoryOptions memory_options(const RunPlan& plan) {
 
 std::string what_fits(const RunPlan& plan, const RankMemory& memory, int64_t present) {
   constexpr const char* kLargest = ", the largest micro-batch that fits, or a grid with more ranks";
-  const int64_t rows = plan.train.rows(plan.grid);
+  const int64_t rows = plan.rows();
   if (const int64_t most = most_rows(plan, memory.bytes, present, rows - 1); most > 0)
     return "choose " + memory.flag_for_rows(most) + kLargest;
   const int64_t most = memory.checkpointed_bytes ? most_rows(plan, memory.checkpointed_bytes, present, rows) : 0;

@@ -123,7 +123,7 @@ ContextOptions choose_context(Environment& environment, const RunPlan& plan,
   ConvolutionChoice known;
   if (const auto before = stored(kConvolutionChoice)) known = ConvolutionChoice(*before);
   if (!known.available(result.dtype, result.device)) known = {};
-  const int64_t images = plan.train.rows(plan.grid) / result.forward.split;
+  const int64_t images = plan.rows() / result.forward.split;
   result.convolutions =
       choose_convolutions(environment.world(), convolutions, images, result.dtype, result.device, std::move(known));
   return result;

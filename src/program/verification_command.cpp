@@ -8,7 +8,6 @@
 
 #include "axonn/transport/launch.hpp"
 #include "axonn/core/error.hpp"
-#include "axonn/grid/row_share.hpp"
 #include "program/local_job.hpp"
 #include "program/ranks/same_options.hpp"
 
@@ -62,10 +61,10 @@ std::optional<int> VerificationCommand::prepare(char** argv) {
   AXONN_CHECK(run.numerics.dtype == Precision::fp64 || run.numerics.dtype == Precision::fp32, kWhere,
               "--dtype must be fp64 or fp32 here: bf16 and fp16 round more than a wrong grid might");
   AXONN_CHECK(micro_batches_ >= 1, kWhere, "--micro-batches must be at least 1, got ", micro_batches_);
-  const int64_t rows = micro_batches_ * shape.size(kRowAxes);
-  AXONN_CHECK(run.train.batch % rows == 0, kWhere,
-              "--batch must divide by micro-batches * z * data, got batch = ", run.train.batch, " and ", micro_batches_,
-              " * ", shape.z, " * ", shape.data, " = ", rows);
+  const int64_t rows = micro_batches_ * plan_->row_groups(), context = plan_->context.forward.context;
+  AXONN_CHECK(run.train.batch % rows == 0, kWhere, "--batch must divide by micro-batches * z",
+              context == 1 ? "" : " / context", " * data, got batch = ", run.train.batch, " and ", micro_batches_,
+              " * ", shape.z, context == 1 ? "" : detail::concatenate(" / ", context), " * ", shape.data, " = ", rows);
   AXONN_CHECK(run.train.steps <= 1000, kWhere, "--steps: every step's gradients are kept, so at most 1000, got ",
               run.train.steps);
   if (launched() || shape.ranks() == 1) return std::nullopt;
@@ -77,7 +76,7 @@ int VerificationCommand::run(Environment& environment) {
   const RunPlan& plan = *plan_;
   LearningRate rate = plan.train.learning_rate();
   rate.warmup = 0;  // the first steps are all there are
-  const int64_t of_a_step = plan.train.batch / plan.grid.size(kRowAxes);
+  const int64_t of_a_step = plan.train.batch / plan.row_groups();
   RunPlan parts = plan;
   parts.train.micro_batch = of_a_step / micro_batches_;
   const RankMemory memory{

@@ -50,7 +50,7 @@ void print_head(const Environment& environment, const Context& context, const He
   std::printf("%s on %s (%d %s, %s), %s, %s\n", line.identity.title.c_str(), shape.to_string().c_str(), ranks,
               ranks == 1 ? "rank" : "ranks", std::string(environment.transport()).c_str(), line.identity.data.c_str(),
               length_text(line).c_str());
-  std::printf("%s\n", batch_text(line.plan, line.samples, shape).c_str());
+  std::printf("%s\n", batch_text(line.plan, line.samples, shape, context.options().forward.context).c_str());
   std::printf("%s, %s\n", optimizer.c_str(), config.learning_rate().to_string().c_str());
   std::printf("metrics.jsonl, status.json and %s in %s\n", saving_text(config, line.first_step).c_str(),
               config.out.c_str());

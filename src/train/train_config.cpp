@@ -12,8 +12,8 @@ constexpr int64_t kLeastCopies = int64_t{1} << 20;  // with less, system calls t
 
 }  // namespace
 
-int64_t TrainConfig::rows(const GridShape& shape) const {
-  return micro_batch > 0 ? micro_batch : std::max<int64_t>(batch / shape.size(kRowAxes), 1);
+int64_t TrainConfig::rows(const GridShape& shape, int64_t context) const {
+  return micro_batch > 0 ? micro_batch : std::max<int64_t>(batch / row_groups(shape, context), 1);
 }
 
 LearningRate TrainConfig::learning_rate() const {

@@ -67,7 +67,8 @@ Verifier::Record Verifier::Record::of(Context& context, const VerificationOption
   OptimizerSettings settings = options.optimizer;
   settings.clips = options.max_norm > 0;
   const auto optimizer = make_optimizer(context, parameters, settings);
-  const BatchPlan plan = plan_micro_batches(options.batch, options.micro_batches, context.shape(), context.at());
+  const BatchPlan plan = plan_micro_batches(options.batch, options.micro_batches, context.shape(), context.at(),
+                                            context.options().forward.context);
   Record record;
   record.whole_gradients = parameters.schedule().whole_gradients();
   for (int step = 0; step < options.steps; ++step) {

@@ -18,7 +18,7 @@ struct AttentionOptions {
   std::string dropout_name = {};  // distinguishes the places of a network
   Axis axis = Axis::x;
   std::shared_ptr<const Rotary> rotary = {};  // turns queries and keys; null: they are as they come
-  bool divides_rows = true;                   // as ContextOptions::forward.attention_rows says; false: never
+  bool divides_rows = true;  // as ForwardSchedule's attention_rows and context say; false: all tokens are here
 
   int64_t keys() const { return kv_heads > 0 ? kv_heads : heads; }
 };
@@ -33,7 +33,8 @@ struct AttentionHeads {
 // between are one sequence. Gradients that attention() gives to all three come back as one tensor,
 // without a copy. Nothing is exchanged. With a rotation, queries and keys are turned where they
 // lie, so qkv itself must not be read afterwards; sample b begins at position first[b], or all at
-// 0.
+// 0. Where ranks divide sequences, each of this rank's tokens has its place in the sequence
+// (my_tokens()).
 AttentionHeads split_heads(Context& context, const Value& qkv, const AttentionOptions& options,
                            const std::vector<int64_t>& first = {});
 
@@ -48,15 +49,21 @@ AttentionHeads split_heads(Context& context, const Value& qkv, const AttentionOp
 // The ranks of the other tensor axis have the same heads. Either each computes the same and nothing
 // is exchanged, or they divide the rows of queries (AttentionRows, grid/query_rows.hpp): then
 // outputs and the gradients of queries are gathered over them, and the gradients of keys and values
-// summed. Every rank of the grid calls it.
+// summed.
+//
+// Where ranks along Z divide sequences (ForwardSchedule::context), `heads` are those of this rank's
+// tokens, and keys and values go round these ranks beside the computation (ring attention; Liu et
+// al., 2023). Both divisions go together. Every rank of the grid calls it.
 Value attention(Context& context, const AttentionHeads& heads, const AttentionOptions& options,
                 const at::Tensor& documents = {});
 
 // The mask of several documents that follow each other in a sample: (batch, 1, sequence, sequence),
 // 0 where a query sees a key, which is its own or an earlier one of the same document, and minus
 // infinity elsewhere. `begins` (batch, sequence) int64: the place where each token's document
-// begins. The mask has the type and device of `like`.
-at::Tensor document_mask(const at::Tensor& begins, const at::Tensor& like);
+// begins. The mask has the type and device of `like`. With `places` (tokens) int64, it has only the
+// queries at these places: (batch, 1, tokens, sequence), as attention() takes it where ranks divide
+// sequences (my_places()).
+at::Tensor document_mask(const at::Tensor& begins, const at::Tensor& like, const at::Tensor& places = {});
 
 // Queries per block. A layer keeps (sequence + block) / 2 probabilities per query and head for
 // backward. 0 means the fused kernel, which keeps none: on GPUs and for sequences beyond 1024.

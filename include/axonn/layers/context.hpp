@@ -36,7 +36,7 @@ struct ContextOptions {
   AxisOrder order = kDefaultOrder;
   Placement placement = {};
   OverlapPolicy overlap = {};           // the communication that overlaps computation; results are the same
-  ForwardSchedule forward = {};         // parts of a block, sums, rows of attention and norms; changes rounding
+  ForwardSchedule forward = {};         // parts of a block, sums, rows, tokens; changes rounding
   GemmChoice gemm = {};                 // choose_gemm() measures the best one
   ConvolutionChoice convolutions = {};  // choose_convolutions()
   AttentionProducts attention = AttentionProducts::own;  // choose_attention_products()
@@ -88,7 +88,7 @@ class Context {
   const GridShape& shape() const { return grid().shape(); }
   int rank() const;  // in the grid
   const Coordinate& at() const;
-  RowShare row_share() const;  // this rank's rows of a batch
+  RowShare row_share() const;  // this rank's rows of a batch, which ForwardSchedule::context ranks have alike
   const ContextOptions& options() const;
   ArenaTypes arena_types() const;  // with bf16 and fp16, master weights and optimizer state are fp32
   bool planned() const;            // made by plan()

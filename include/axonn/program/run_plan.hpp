@@ -20,6 +20,10 @@ struct RunPlan {
   std::optional<GemmKernel> gemm;  // nullopt: as measured
   TrainConfig train;
   std::string choices = {};  // folder of measured choices; empty: none
+
+  int64_t rows() const { return train.rows(grid, context.forward.context); }  // of a micro-batch
+  // Over how many shares the grid divides the rows of a batch.
+  int64_t row_groups() const { return axonn::row_groups(grid, context.forward.context); }
 };
 
 // Throws UserError for values that fit no grid. Called before anything is allocated or started.

@@ -44,13 +44,14 @@ inline std::vector<std::pair<std::string_view, int64_t>> with_names(const Linear
   return ran;
 }
 
-// How a forward pass runs beside its sums, and which rows of attention and of the residual stream
-// each rank has. All change rounding.
+// How a forward pass runs beside its sums, which rows of attention and of the residual stream each
+// rank has, and which tokens. All change rounding.
 struct ForwardSchedule {
   int64_t split = 1;  // row parts that a block alternates between (layers/blocks/interleave.hpp)
   LinearSchedule linear = LinearSchedule::mm_ar_c;
   AttentionRows attention_rows = AttentionRows::off;
   NormRows norm_rows = NormRows::off;
+  int64_t context = 1;  // neighbours along Z that divide each sequence (grid/context_ring.hpp); divides z
   bool needs_cpu() const { return linear == LinearSchedule::mm_rs_c_ag || linear == LinearSchedule::overlap; }
 };
 

@@ -44,8 +44,9 @@ struct TrainConfig {
   LossScaleOptions loss_scale;  // only with fp16
   SpikeOptions spikes;
 
-  // The micro-batch on this grid; without accumulation when `micro_batch` = 0.
-  int64_t rows(const GridShape& shape) const;
+  // The micro-batch on this grid, where `context` ranks divide sequences; without accumulation when
+  // `micro_batch` = 0.
+  int64_t rows(const GridShape& shape, int64_t context = 1) const;
   LearningRate learning_rate() const;
   // Settings of the run's optimizer, which knows whether gradients are ever clipped or scaled.
   OptimizerSettings optimizer_settings(at::ScalarType dtype) const;

@@ -19,9 +19,9 @@ __global__ void fill(Element* out, DropoutMask mask, MaskColumns columns, int64_
   const auto kept = static_cast<Element>(static_cast<float>(1 / (1 - mask.probability)));
   const int64_t first = mask.first + (mask.origin == nullptr ? 0 : *mask.origin * mask.sample);
   for (int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x; index < all; index += step) {
-    const int64_t row = index / blocks;
-    const int64_t outer = row / (mask.middle * mask.inner), middle = row / mask.inner % mask.middle,
-                  inner = row % mask.inner;
+    const int64_t row = index / blocks, counted = mask.first_row + row;
+    const int64_t outer = counted / (mask.middle * mask.inner), middle = counted / mask.inner % mask.middle,
+                  inner = counted % mask.inner;
     const int64_t begin =
         first + outer * mask.outer_stride + middle * mask.middle_stride + inner * mask.inner_stride + columns.global;
     const int64_t block = begin / kWords + index % blocks;

@@ -3,20 +3,10 @@
 #include <array>
 #include <vector>
 
-#include <ATen/ops/empty.h>
-
 #include "layers/ops/heads_operation.hpp"
 
 namespace axonn {
 namespace {
-
-std::vector<Tensor> gradients_of(const CausalAttention::Heads& inputs) {
-  const Tensor& queries = inputs[0];
-  if (queries.size(1) == inputs[1].size(1)) return heads_in_one(queries.sizes(), inputs[1].size(2), queries.options());
-  std::vector<Tensor> gradients;
-  for (const Tensor& input : inputs) gradients.push_back(at::empty(input.sizes(), input.options()));
-  return gradients;
-}
 
 class AttentionOperation : public TensorOperation {
  public:
@@ -32,7 +22,7 @@ class AttentionOperation : public TensorOperation {
 
   std::vector<Tensor> backward(const std::vector<Tensor>& gradients) override {
     const CausalAttention::Heads inputs = {inputs_[0].get(), inputs_[1].get(), inputs_[2].get()};
-    std::vector<Tensor> grads = gradients_of(inputs);
+    std::vector<Tensor> grads = gradients_like(inputs);
     kernel_.backward(inputs, probabilities_, gradients[0].contiguous().view(inputs[0].sizes()),
                      {grads[0], grads[1], grads[2]});
     return grads;

@@ -20,8 +20,8 @@ std::vector<Tensor> views_of(const Tensor& all /* (batch, sequence, q + k + v, f
 
 class HeadsOperation : public TensorOperation {
  public:
-  HeadsOperation(std::array<int64_t, 3> heads, std::shared_ptr<const Rotary> rotary, std::vector<int64_t> first)
-      : heads_(heads), rotary_(std::move(rotary)), first_(std::move(first)) {}
+  HeadsOperation(std::array<int64_t, 3> heads, HeadsRotation rotation)
+      : heads_(heads), rotation_(std::move(rotation)) {}
   std::string name() const override { return "split_heads"; }
 
   std::vector<Tensor> forward(const std::vector<Tensor>& inputs) override {
@@ -53,7 +53,14 @@ class HeadsOperation : public TensorOperation {
 
  private:
   void turn(const Tensor& all, bool back) const {
-    if (rotary_ != nullptr) rotary_->turn(all.narrow(2, 0, heads_[0] + heads_[1]), first_, back);
+    if (rotation_.rotary == nullptr) return;
+    for (const auto& [rows, place] : rotation_.runs) {
+      std::vector<int64_t> begins = rotation_.first;
+      if (begins.empty() && place > 0) begins.assign(static_cast<size_t>(all.size(0)), 0);
+      for (int64_t& begin : begins) begin += place;
+      const Tensor run = all.narrow(1, rows.begin, rows.size());
+      rotation_.rotary->turn(run.narrow(2, 0, heads_[0] + heads_[1]), begins, back);
+    }
   }
 
   // Whether they follow each other in one contiguous tensor.
@@ -72,21 +79,27 @@ class HeadsOperation : public TensorOperation {
   }
 
   std::array<int64_t, 3> heads_;
-  std::shared_ptr<const Rotary> rotary_;
-  std::vector<int64_t> first_;
+  HeadsRotation rotation_;
   std::vector<int64_t> sizes_;
 };
 
 }  // namespace
 
-std::unique_ptr<TensorOperation> heads_operation(std::array<int64_t, 3> heads, std::shared_ptr<const Rotary> rotary,
-                                                 std::vector<int64_t> first) {
-  return std::make_unique<HeadsOperation>(heads, std::move(rotary), std::move(first));
+std::unique_ptr<TensorOperation> heads_operation(std::array<int64_t, 3> heads, HeadsRotation rotation) {
+  return std::make_unique<HeadsOperation>(heads, std::move(rotation));
 }
 
 std::vector<Tensor> heads_in_one(at::IntArrayRef queries, int64_t keys, const at::TensorOptions& options) {
   const int64_t heads = queries[2];
   return views_of(at::empty({queries[0], queries[1], heads + 2 * keys, queries[3]}, options), {heads, keys, keys});
+}
+
+std::vector<Tensor> gradients_like(const std::array<Tensor, 3>& heads) {
+  const Tensor& queries = heads[0];
+  if (queries.size(1) == heads[1].size(1)) return heads_in_one(queries.sizes(), heads[1].size(2), queries.options());
+  std::vector<Tensor> gradients;
+  for (const Tensor& each : heads) gradients.push_back(at::empty(each.sizes(), each.options()));
+  return gradients;
 }
 
 }  // namespace axonn

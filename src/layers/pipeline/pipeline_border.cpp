@@ -110,10 +110,12 @@ PipelineBorder::PipelineBorder(Environment& environment, Context& context, Pipel
   Group both{.axes = {}, .ranks = stages.first, .index = before + static_cast<int>(at)};
   both.ranks.insert(both.ranks.end(), stages.second.begin(), stages.second.end());
   const ContextOptions& options = context.options();
-  check_same_settings(*environment.communicator(both, "both stages"), {{"grid", context.shape().to_string()},
-                                                                       {"axis order", to_string(options.order)},
-                                                                       {"placement", text_of(options.placement)},
-                                                                       {"dtype", c10::toString(options.dtype)}});
+  check_same_settings(*environment.communicator(both, "both stages"),
+                      {{"grid", context.shape().to_string()},
+                       {"axis order", to_string(options.order)},
+                       {"placement", text_of(options.placement)},
+                       {"context", std::to_string(options.forward.context)},
+                       {"dtype", c10::toString(options.dtype)}});
 }
 
 SlicedTransfer& PipelineBorder::over(Axis in_axis) {

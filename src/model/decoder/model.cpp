@@ -1,12 +1,12 @@
 #include "axonn/model/decoder/model.hpp"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/stack.h>
 #include <torch/nn/modules/container/any.h>
 
 #include "axonn/core/error.hpp"
 #include "axonn/layers/activation_checkpoint.hpp"
+#include "axonn/layers/blocks/my_tokens.hpp"
 #include "axonn/layers/blocks/stream_layout.hpp"
 #include "axonn/layers/context.hpp"
 #include "axonn/layers/dropout.hpp"
@@ -62,6 +62,7 @@ Decoder::Decoder(Context& context, const DecoderConfig& config)
       tokens_(context, parallelize_decoder(config).tokens),
       norm_(make_norm(context, parallelize_decoder(config).norm)),
       head_(make_head(context, parallelize_decoder(config), config.shape.tied_head, tokens_)) {
+  check_sequence(config.shape.sequence, context.options().forward.context);
   const DecoderPlan plan = parallelize_decoder(config);
   register_module("wte", tokens_.ptr());
   if (plan.positions) {
@@ -77,15 +78,22 @@ Decoder::Decoder(Context& context, const DecoderConfig& config)
   register_module("head", head_.ptr());
 }
 
+at::Tensor Decoder::mask_of(const at::Tensor& begins, const at::Tensor& like, int64_t tokens) const {
+  if (!begins.defined()) return {};
+  return document_mask(begins, like, my_places(context_, tokens, begins.device()));
+}
+
 Value Decoder::placed(const Value& tokens, const at::Tensor& begins) {
   if (!positions_) return tokens;  // a rotation counts distances, which are the same within a document
   if (!begins.defined()) return positions_(tokens);
-  return positions_->forward(tokens, at::arange(begins.size(1), begins.options()) - begins);
+  const at::Tensor mine = my_tokens(context_, begins);
+  return positions_->forward(tokens, my_places(context_, mine.size(1), mine.device()) - mine);
 }
 
 Value Decoder::forward(const at::Tensor& ids, const at::Tensor& begins) {
-  const Value tokens = tokens_->forward(ids, stream_layout(context_, Axis::y, ids.sizes()));
-  const at::Tensor mask = begins.defined() ? document_mask(begins, tokens.tensor) : at::Tensor();
+  const at::Tensor mine = my_tokens(context_, ids);
+  const Value tokens = tokens_->forward(mine, stream_layout(context_, Axis::y, mine.sizes()));
+  const at::Tensor mask = mask_of(begins, tokens.tensor, mine.size(1));
   Value stream = axonn::dropout(context_, placed(tokens, begins), is_training() ? config_.dropout : 0, "embedding");
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const auto run = [block = blocks_[i].get(), mask](const std::vector<Value>& inputs) {
@@ -137,7 +145,7 @@ Value Decoder::decode(const at::Tensor& ids, const std::vector<int64_t>& counts,
 }
 
 at::Tensor Decoder::loss_sum(const at::Tensor& ids, const at::Tensor& targets, const at::Tensor& begins) {
-  return cross_entropy_sum(context_, forward(ids, begins), targets);
+  return cross_entropy_sum(context_, forward(ids, begins), my_tokens(context_, targets));
 }
 
 }  // namespace axonn

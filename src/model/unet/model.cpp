@@ -171,6 +171,9 @@ Unet::Unet(Context& context, const UnetConfig& config)
   AXONN_CHECK(
       context.options().forward.norm_rows != NormRows::on, "model.unet",
       "norm_rows divides the rows of a decoder's stream, and the norms of a UNet need whole images; choose off");
+  AXONN_CHECK(context.options().forward.context == 1, "model.unet",
+              "context divides the sequences of a decoder, and a UNet has whole images; choose context = 1, got ",
+              context.options().forward.context);
   register_path(*this, "time.in", time_in_.ptr());
   register_path(*this, "time.out", time_out_.ptr());
   if (config.shape.classes > 0) {

@@ -6,6 +6,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "axonn/core/error.hpp"
+#include "axonn/layers/blocks/my_tokens.hpp"
 #include "axonn/layers/loss.hpp"
 #include "axonn/tasks/text/evaluation.hpp"
 #include "kernels/gpu/placed.hpp"
@@ -51,6 +52,12 @@ void put(const ScoredText& text, const Tensor& both, int64_t row) {
   std::copy(text.tokens.end() - text.scored, text.tokens.end(), begin(kTargets) + inputs - text.scored);
 }
 
+// Tokens of a row that has `tokens`: a few more, where ranks divide it into equal parts.
+int64_t padded(const Context& context, int64_t tokens) {
+  const int64_t ranks = context.options().forward.context, parts = ranks == 1 ? 1 : 2 * ranks;
+  return (tokens + parts - 1) / parts * parts;
+}
+
 }  // namespace
 
 std::vector<double> log_probabilities(Context& context, Decoder& model, std::span<const ScoredText> texts,
@@ -61,18 +68,19 @@ std::vector<double> log_probabilities(Context& context, Decoder& model, std::spa
   const auto device = context.options().device;
   const std::vector<size_t> order = longest_first(texts);
   const int64_t all = std::ssize(texts);
-  Tensor sums = at::zeros({all}, at::kDouble);  // zeros but for this rank's texts
+  Tensor sums = at::zeros({all}, at::kDouble);  // zeros but for this rank's texts, or its tokens of them
   // Every rank runs the same number of forwards, of the same sizes; rows past the last text
   // contribute nothing.
   for (int64_t begin = 0; begin < all; begin += share.groups * options.rows) {
     const int64_t rows = share.rows(all - begin, options.rows), mine = begin + share.mine * rows,
-                  inputs = std::ssize(texts[order[static_cast<size_t>(begin)]].tokens) - 1;
+                  inputs = padded(context, std::ssize(texts[order[static_cast<size_t>(begin)]].tokens) - 1);
     const Tensor both = at::zeros({2, rows, inputs}, at::kLong);
     both[kTargets].fill_(kIgnoredTarget);
     const int64_t here = std::clamp<int64_t>(all - mine, 0, rows);
     for (int64_t i = 0; i < here; ++i) put(texts[order[static_cast<size_t>(mine + i)]], both, i);
     const Tensor on_device = placed(both, device);
-    const Tensor losses = cross_entropy_rows(context, model.forward(on_device[kIds]), on_device[kTargets]);
+    const Tensor losses =
+        cross_entropy_rows(context, model.forward(on_device[kIds]), my_tokens(context, on_device[kTargets]));
     const Tensor of_texts = losses.sum(1, /*keepdim=*/false, at::kDouble).to(at::kCPU);
     for (int64_t i = 0; i < here; ++i)
       sums.mutable_data_ptr<double>()[order[static_cast<size_t>(mine + i)]] = -of_texts.const_data_ptr<double>()[i];

@@ -29,9 +29,11 @@ TrainStep::TrainStep(const TrainedNetwork& network, const TrainConfig& config, c
       ahead_(network.context.options().device.is_cuda() && network.optimizer.runs_ahead() &&
              network.context.options().dtype != at::kHalf && config.spikes.action == OnSpike::off) {
   const Context& context = network.context;
-  plan_ = plan_batch(config.batch, config.rows(context.shape()), context.shape(), context.at());
+  const GridShape& shape = context.shape();
+  const int64_t ranks = context.options().forward.context;
+  plan_ = plan_batch(config.batch, config.rows(shape, ranks), shape, context.at(), ranks);
   if (!config.cuda_graph) return;
-  check_cuda_graph(config, context.shape(), context.options());
+  check_cuda_graph(config, shape, context.options());
   AXONN_CHECK(network.task.host_work().empty(), "train.train",
               "--cuda-graph needs a step in which the host does nothing; leave --", network.task.host_work(),
               " out, or --cuda-graph");

@@ -36,8 +36,12 @@ struct DecodingState {
 // when queries and keys are rotated), h.N.ln_1, h.N.attn.qkv, h.N.attn.q_norm, h.N.attn.k_norm,
 // h.N.attn.proj, h.N.ln_2, h.N.mlp.fc, h.N.mlp.proj, ln_f, head (absent when tied). The rows of qkv
 // are those of queries, keys and values; the rows of a gated fc those of gates and values.
-// Materialize it before the first forward. Every rank of the grid calls forward with the rows of
-// its (z, data).
+// Materialize it before the first forward. Every rank of the grid calls forward with its rows
+// (Context::row_share()).
+//
+// Where ranks along Z divide sequences (ForwardSchedule::context), all of them give the same whole
+// rows, and each computes with its own tokens, my_tokens(). UserError for a sequence that does not
+// divide (check_sequence()), also by the constructor for that of the config.
 class Decoder : public torch::nn::Module {
  public:
   Decoder(Context& context, const DecoderConfig& config);
@@ -45,10 +49,11 @@ class Decoder : public torch::nn::Module {
   // ids (batch, sequence) int64 -> logits (batch, sequence, vocabulary/x), with the vocabulary
   // padded to a multiple of x. `begins` (batch, sequence) int64, if given: the place in the row
   // where the document of each token begins. Then a token sees only its document, in which
-  // positions count from 0: the logits are those of the documents by themselves.
+  // positions count from 0: the logits are those of the documents by themselves. The logits are
+  // those of this rank's tokens, if ranks divide sequences.
   Value forward(const at::Tensor& ids, const at::Tensor& begins = {});
-  // Sum of the cross entropy over this rank's rows; targets (batch, sequence). A kIgnoredTarget
-  // contributes nothing.
+  // Sum of the cross entropy over this rank's rows, or its tokens of them; targets (batch,
+  // sequence). A kIgnoredTarget contributes nothing.
   at::Tensor loss_sum(const at::Tensor& ids, const at::Tensor& targets, const at::Tensor& begins = {});
   const DecoderConfig& config() const { return config_; }
 
@@ -57,12 +62,13 @@ class Decoder : public torch::nn::Module {
   DecodingState begin_decoding(int64_t texts, int64_t length);
   // Appends tokens: ids (texts, n), of which the first counts[b] are those of text b, and the
   // others any. Returns the logits of the token that comes next in each text: (texts,
-  // vocabulary/x). Without dropout and gradients, and with all rows on each rank; the module is in
-  // evaluation mode. Every rank calls it.
+  // vocabulary/x). Without dropout and gradients, and with all rows and tokens on each rank; the
+  // module is in evaluation mode. Every rank calls it.
   Value decode(const at::Tensor& ids, const std::vector<int64_t>& counts, DecodingState& state);
 
  private:
   Value placed(const Value& tokens, const at::Tensor& begins);
+  at::Tensor mask_of(const at::Tensor& begins, const at::Tensor& like, int64_t tokens) const;
   Value logits_of(const Value& stream);
 
   ContextHandle context_;

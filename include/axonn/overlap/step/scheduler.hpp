@@ -37,6 +37,28 @@ class Pending {
   LoggedRequest request_;
 };
 
+// Neighbours in a ring of ranks, as indices in a group.
+struct RingNeighbours {
+  int next = 0, previous = 0;
+};
+
+// A tensor on its way to the next rank of a ring, and the one that comes from the rank before.
+class Passing {
+ public:
+  Passing(LoggedRequest sent, TrafficLog& log, Pending coming)
+      : sent_(std::move(sent)), log_(&log), coming_(std::move(coming)) {}
+  // Returns what has come. What was sent may change from now on.
+  at::Tensor wait() {
+    log_->wait(std::exchange(sent_, {}));
+    return coming_.wait();
+  }
+
+ private:
+  LoggedRequest sent_;
+  TrafficLog* log_;
+  Pending coming_;
+};
+
 // Decides WHEN the bytes of a training step move; layers say only WHAT they need (AxoNN, Algorithm
 // 1). The host thread calls it, in the same order on every rank of the grid. Every OverlapPolicy
 // gives the same bits.
@@ -87,6 +109,12 @@ class Scheduler {
   // scatter_rows() of a product, over two ranks or more: by the linear schedule overlap while it is
   // computed, if the parts are equal. Whoever gets the rows does product.owner's work afterwards.
   Pending scatter(const RowProduct& product, AxisSet axes, std::string_view tag);
+
+  // Sends `mine` to the next rank of a ring, and puts what the rank before sends into `coming`, of
+  // the same sizes and type. Both are contiguous; `neighbours` are indices in the group along
+  // `axes`. Every rank of the ring calls it. The log has the message once, at its receiver.
+  Passing pass_on(const at::Tensor& mine, const at::Tensor& coming, AxisSet axes, RingNeighbours neighbours,
+                  std::string_view tag);
 
   // Logs a collective that somebody else has launched.
   LoggedRequest logged(Traffic kind, AxisSet axes, int64_t bytes, std::string_view tag, Request request) {
@@ -140,6 +168,7 @@ class Scheduler {
 
   const OverlapPolicy& policy() const { return policy_; }
   const TensorPool& pool() const { return *pool_; }
+  TensorPool& pool() { return *pool_; }  // for buffers that a layer needs while it communicates
   const TrafficLog& traffic() const { return log_; }
   GatherCounters gather_counters() const;
 

@@ -1,0 +1,36 @@
+#include "axonn/layers/blocks/my_tokens.hpp"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+
+#include "axonn/core/error.hpp"
+#include "axonn/layers/context.hpp"
+
+namespace axonn {
+
+at::Tensor my_tokens(const Context& context, const at::Tensor& whole) {
+  const int64_t ranks = context.options().forward.context;
+  if (ranks == 1) return whole;
+  AXONN_CHECK(whole.dim() >= 2, "layers.my_tokens", "needs (batch, sequence, ...), got sizes ", whole.sizes());
+  check_sequence(whole.size(1), ranks);
+  std::vector<at::Tensor> parts;
+  for (const TokenRun& run : my_runs(context, whole.size(1) / ranks))
+    parts.push_back(whole.narrow(1, run.place, run.rows.size()));
+  return at::cat(parts, 1);
+}
+
+std::vector<TokenRun> my_runs(const Context& context, int64_t tokens) {
+  const int64_t ranks = context.options().forward.context, sequence = tokens * ranks;
+  check_sequence(sequence, ranks);
+  const ContextRing ring = context_ring(context.shape(), context.at(), ranks);
+  return token_runs(sequence, ring.ranks, ring.mine);
+}
+
+at::Tensor my_places(const Context& context, int64_t tokens, c10::Device device) {
+  std::vector<at::Tensor> parts;
+  for (const TokenRun& run : my_runs(context, tokens))
+    parts.push_back(at::arange(run.place, run.place + run.rows.size(), at::TensorOptions(at::kLong).device(device)));
+  return parts.size() == 1 ? parts.front() : at::cat(parts, 0);
+}
+
+}  // namespace axonn
