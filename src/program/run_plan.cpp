@@ -113,7 +113,8 @@ MemoryOptions memory_options(const RunPlan& plan) {
           .gathered_blocks = 1 + (overlap.switches.all_gather ? overlap.prefetch : 0),
           .scattered_blocks = 1 + (overlap.switches.reduce_scatter ? overlap.outstanding : 0),
           .cache_bytes = overlap.switches.cache ? std::min(overlap.cache_budget.bytes, kMostCacheBytes) : 0,
-          .logits_copies = plan.context.device.is_cuda() && plan.context.kernels.cross_entropy ? 1 : 3};
+          .logits_copies = plan.context.device.is_cuda() && plan.context.kernels.cross_entropy ? 1 : 3,
+          .context = {.ranks = plan.context.forward.context}};
 }
 
 std::string what_fits(const RunPlan& plan, const RankMemory& memory, int64_t present) {

@@ -42,6 +42,16 @@ class GridErrors(GptTest):
                           words=["batch must divide by micro_batch * z * data", "nearest batches: 6, 12"], ranks=2)
 
     @needs_mpi
+    def test_sequences_that_ranks_cannot_divide(self):
+        self.refuse_train("--grid", "2x1x1x1", "--context", "2",
+                          words=["context must divide z", "got context = 2 and z = 1"], ranks=2)
+        self.refuse_train("--grid", "1x1x2x1", "--context", "2", "--sequence", "18",
+                          words=["must divide by 2 * context = 4, got 18; next ones that do: 16 and 20"], ranks=2)
+        self.refuse_train("--grid", "1x1x2x1", "--context", "2", "--micro-batch", "3",
+                          words=["batch must divide by micro_batch * z / context * data", "nearest batches: 6, 9"],
+                          ranks=2)
+
+    @needs_mpi
     def test_without_a_grid(self):
         self.refuse_train(words=["grid 1x1x1x1 needs 1 rank, this job has 2. Grids of 2: "], ranks=2)
 

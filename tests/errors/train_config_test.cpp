@@ -57,6 +57,25 @@ TEST(TrainConfig, MicroBatchZeroMeansNoAccumulation) {
   EXPECT_EQ((TrainConfig{.batch = 16}).rows({.z = 2, .data = 2}), 4);
   EXPECT_EQ((TrainConfig{.batch = 16, .micro_batch = 2}).rows({.z = 2, .data = 2}), 2);
   EXPECT_EQ((TrainConfig{.batch = 2}).rows({.z = 2, .data = 2}), 1);  // plan_batch reports the error
+  EXPECT_EQ((TrainConfig{.batch = 16}).rows({.z = 4, .data = 2}, 2), 4);
+}
+
+// Of 4 x 2 ranks, 2 at a time have the same samples.
+TEST(BatchPlan, GivesRanksThatDivideSequencesTheSameSamples) {
+  const GridShape grid = {.z = 4, .data = 2};
+  const auto first = [&](int z, int data) {
+    return plan_batch(16, 2, grid, {.z = z, .data = data}, 2).first_sample(1, 1);
+  };
+  EXPECT_EQ(plan_batch(16, 2, grid, {}, 2).micro_batches, 2);
+  EXPECT_EQ(first(0, 0), 16 + 8);
+  EXPECT_EQ(first(1, 0), first(0, 0));
+  EXPECT_EQ(first(2, 0), first(0, 0) + 2);
+  EXPECT_EQ(first(3, 1), first(0, 0) + 6);
+  EXPECT_EQ(plan_micro_batches(16, 4, grid, {}, 2).micro_batch, 1);
+  EXPECT_EQ(batch_text(plan_batch(16, 2, grid, {}, 2), "sequences", grid, 2),
+            "batch 16 = 2 micro-batches x 2 sequences per 2 ranks x z 4 / 2 x data 2");
+  EXPECT_USER_ERROR(plan_batch(18, 2, grid, {}, 2), "batch must divide by micro_batch * z / context * data",
+                    "2 * 4 / 2 * 2 = 8", "nearest batches: 16, 24");
 }
 
 }  // namespace

@@ -21,12 +21,17 @@ class OtherGrid(GptTest):
         self.goes_on_elsewhere("--norm-rows", "on", "--dropout", "0.1", grids=(("1x1x1x1", 1), ("4x1x1x1", 4)),
                                schedules=())
 
-    def goes_on_elsewhere(self, *network, grids=(("1x1x1x1", 1), ("1x2x1x2", 4)), schedules=SCHEDULES):
+    def test_a_run_whose_ranks_divide_sequences(self):
+        self.goes_on_elsewhere("--context", "2", "--dropout", "0.1", grids=(("1x1x1x1", 1), ("1x1x1x4", 4)),
+                               schedules=(), resumed=("--context", "1"))
+
+    def goes_on_elsewhere(self, *network, grids=(("1x1x1x1", 1), ("1x2x1x2", 4)), schedules=SCHEDULES, resumed=()):
         whole = self.train("whole", "--grid", "2x1x2x1", "--steps", "12", "--save-every", "6", *network, ranks=4)
         for grid, ranks in grids:
             with self.subTest(grid):
                 out = self.directory / f"on-{grid}"
-                ended = self.gpt("train", "--resume", whole / "step-000006", "--grid", grid, "--out", out, ranks=ranks)
+                ended = self.gpt("train", "--resume", whole / "step-000006", "--grid", grid, "--out", out, *resumed,
+                                 ranks=ranks)
                 self.assertEqual(ended.status, 0, ended.text)
                 expected = dict(list(losses(whole).items())[6:])
                 mine = losses(out)

@@ -65,6 +65,16 @@ class Verify(GptTest):
         self.refuse("verify", "--grid", "2x1x1x1", *SMALL, "--norm-rows", "on", "--split-forward", "2",
                     words=["norm_rows divides all rows of a micro-batch", "choose split = 1, or norm_rows off"])
 
+    def test_ranks_divide_sequences(self):
+        for flags in (["--grid", "1x1x2x1", "--dropout", "0.1"],
+                      ["--grid", "1x2x2x1", "--window", "3", "--attention-rows", "on"],
+                      ["--grid", "2x1x2x1", "--norm-rows", "on"]):
+            self.assert_equal(self.gpt("verify", *flags, *SMALL, "--sequence", "8", "--context", "2"), "tcp")
+        self.refuse("verify", "--grid", "1x2x1x1", *SMALL, "--context", "2",
+                    words=["context must divide z", "got context = 2 and z = 1", "it may be 1"])
+        self.refuse("verify", "--grid", "1x1x2x1", *SMALL, "--context", "2", "--sequence", "10",
+                    words=["must divide by 2 * context = 4, got 10; next ones that do: 8 and 12"])
+
     def test_a_difference_past_the_tolerance_is_a_failure(self):
         # The steps are so large that rounding differences grow beyond every tolerance.
         ended = self.gpt("verify", "--grid", "2x1x1x1", "--layers", "1", "--steps", "8", "--learning-rate", "10")

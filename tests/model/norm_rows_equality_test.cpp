@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include <c10/core/Allocator.h>
-#include <c10/util/ThreadLocalDebugInfo.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -15,6 +13,7 @@
 #include "axonn/tasks/text/synthetic_tokens.hpp"
 #include "model/beside_one_rank.hpp"
 #include "model/small_decoders.hpp"
+#include "support/held_bytes.hpp"
 #include "support/rank_test.hpp"
 
 namespace axonn {
@@ -81,17 +80,6 @@ TEST(DividedRowsOfNorms, OfADecoderEqualOneRankWithAllThatOverlaps) {
   }
 }
 
-// Bytes of tensors that this thread has allocated and not freed.
-class HeldBytes : public c10::MemoryReportingInfoBase {
- public:
-  void reportMemoryUsage(void*, int64_t size, size_t, size_t, c10::Device) override { bytes_ += size; }
-  bool memoryProfilingEnabled() const override { return true; }
-  int64_t bytes() const { return bytes_; }
-
- private:
-  int64_t bytes_ = 0;
-};
-
 // Bytes that a forward pass keeps for backward: the least of several steps behind the first one. A
 // buffer that moves is counted, too, if the thread that sends it frees it.
 int64_t kept_bytes(NormRows rows, const DecoderConfig& config) {
@@ -104,7 +92,7 @@ int64_t kept_bytes(NormRows rows, const DecoderConfig& config) {
   int64_t kept = std::numeric_limits<int64_t>::max();
   for (int i = 0; i < 10; ++i) {
     auto step = context.begin_step();
-    const auto held = std::make_shared<HeldBytes>();
+    const auto held = std::make_shared<test::HeldBytes>();
     at::Tensor loss;
     {
       const c10::DebugInfoGuard counting(c10::DebugInfoKind::PROFILER_STATE, held);

@@ -76,10 +76,11 @@ struct Case {
   bool checkpointed = false;
   bool llama = false;  // with norms of heads, a window, a tied head and divided rows of both; otherwise a GPT-2
   int64_t split = 1;
+  int64_t context = 1;  // ranks that divide sequences
 
   std::string to_string() const {
     return grid.to_string() + " " + c10::toString(dtype) + (checkpointed ? ", checkpointed" : "") +
-           (llama ? ", a Llama" : "");
+           (llama ? ", a Llama" : "") + (context > 1 ? ", divided sequences" : "");
   }
 };
 
@@ -91,7 +92,8 @@ class GptRuns {
                  {.dtype = c.dtype,
                   .forward = {.split = c.split,
                               .attention_rows = c.llama ? AttentionRows::on : AttentionRows::off,
-                              .norm_rows = c.llama && c.split == 1 ? NormRows::on : NormRows::off}}),
+                              .norm_rows = c.llama && c.split == 1 ? NormRows::on : NormRows::off,
+                              .context = c.context}}),
         model_(context_, {.shape = shape_of(c), .dropout = 0.1, .checkpoint_every = c.checkpointed ? 1 : 0}),
         parameters_(context_.materialize(model_, 7)),
         first_weights_(parameters_.arena().master().clone()) {}
@@ -101,8 +103,9 @@ class GptRuns {
     context_.set_overlap(policy);
     const auto optimizer = make_optimizer(
         context_, parameters_, {.schedule = UpdateSchedule::ar_opt, .learning_rate = 1e-2});  // whole master weights
-    const int64_t batch = kRankBatch * context_.shape().z * context_.shape().data;
-    const BatchPlan plan = plan_batch(batch, kRankBatch / micro_batches, context_.shape(), context_.at());
+    const int64_t batch = kRankBatch * context_.row_share().groups;
+    const BatchPlan plan = plan_batch(batch, kRankBatch / micro_batches, context_.shape(), context_.at(),
+                                      context_.options().forward.context);
     std::vector<at::Tensor> losses;
     for (int step = 0; step < kSteps; ++step) {
       auto work = context_.begin_step({.micro_batches = static_cast<int>(plan.micro_batches)});
@@ -118,8 +121,10 @@ class GptRuns {
  private:
   static constexpr int64_t kRankBatch = 6;
 
+  static int64_t sequence_of(const Case& c) { return c.context == 1 ? 3 : 4 * c.context; }
+
   static DecoderShape shape_of(const Case& c) {
-    DecoderShape shape = {.layers = 2, .hidden = 16, .heads = 2, .sequence = 3, .vocabulary = 21};
+    DecoderShape shape = {.layers = 2, .hidden = 16, .heads = 2, .sequence = sequence_of(c), .vocabulary = 21};
     if (!c.llama) return shape;
     shape = rotated(shape);
     shape.gated = shape.qk_norm = shape.qkv_bias = shape.tied_head = true;
@@ -169,6 +174,20 @@ TEST(OverlapPolicies, GiveTheBitsOfTheBlockingOne) {
                   c.to_string() + ", " + std::to_string(micro_batches) + " micro-batches: " + name_of(all[i]));
           }
         }
+}
+
+// With rows of queries over Y, and of norms over X, where the grid has them.
+TEST(OverlapPolicies, GiveTheBitsOfTheBlockingOneWhereSequencesAreDivided) {
+  const std::vector<OverlapPolicy> all = policies();
+  for (const GridShape& grid : test_environment().ranks() == 8 ? std::vector<GridShape>{{1, 2, 4, 1}, {2, 2, 2, 1}}
+                                                               : std::vector<GridShape>{})
+    for (const bool checkpointed : {false, true}) {
+      const Case c = {grid, checkpointed ? at::kBFloat16 : at::kDouble, checkpointed, true, 1, grid.z};
+      GptRuns runs(c);
+      const Outcome blocking = runs.train(OverlapPolicy::none(), 3);
+      for (size_t i = checkpointed ? 0 : 1; i < all.size(); i += tests_everything() ? 1 : 4)
+        expect_same_bits(runs.train(all[i], 3), blocking, c.to_string() + ": " + name_of(all[i]));
+    }
 }
 
 TEST(ActivationCheckpointing, GivesTheBitsOfThePlainNetwork) {

@@ -127,6 +127,11 @@ class NetworkErrors(UnetTest):
         self.refuse("train", "--out", "run", *TRAINING, "--norm-rows", "on",
                     words=["norm_rows divides the rows of a decoder's stream", "choose off"])
 
+    @needs_mpi
+    def test_sequences_that_are_whole_images(self):
+        self.refuse("train", "--out", "run", *TRAINING, "--grid", "1x1x2x1", "--context", "2",
+                    words=["context divides the sequences of a decoder", "choose context = 1, got 2"], ranks=2)
+
 
 class SamplingErrors(UnetTest):
     def test_no_checkpoint(self):

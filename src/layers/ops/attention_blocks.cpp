@@ -17,7 +17,7 @@ namespace {
 
 using at::Tensor;
 
-constexpr int64_t kQueries = 512, kKeys = 1024;
+constexpr int64_t kQueries = 256, kKeys = 512;
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
 int64_t last_of(const TokenRun& run) { return run.place + run.rows.size() - 1; }

@@ -24,7 +24,7 @@ struct Sight {
 };
 
 // The blocks in which a query of `queries` sees a key of `keys`, without the keys that no query of
-// a block sees, and of at most 512 queries and 1024 keys.
+// a block sees, and of at most 256 queries and 512 keys.
 std::vector<AttentionBlock> attention_blocks(const std::vector<TokenRun>& queries, const std::vector<TokenRun>& keys,
                                              const Sight& sight);
 

@@ -88,9 +88,13 @@ int64_t seen_scores(const DecoderShape& shape, int64_t block) {
   return shape.windowed() == shape.layers ? std::min(all, shape.window + block) : all;
 }
 
+// Whether keys and values go round the ranks of a sequence: then no probabilities are kept.
+bool is_ring(const MemoryOptions& options) { return options.context.ranks > 1 && !options.context.gathers; }
+
 // Elements per token that attention keeps of the rows of queries that a rank attends.
 int64_t kept_of_rows(const DecoderShape& shape, const GridShape& grid, const MemoryOptions& options) {
   const int64_t ranks = options.attention_rows ? grid.y : 1, heads = ceil_divide(shape.heads, grid.x);
+  if (is_ring(options)) return ceil_divide(heads + (ranks > 1 ? 2 * ceil_divide(shape.attended(), grid.x) : 0), ranks);
   if (options.dropout) return ceil_divide(3 * shape.sequence * heads, ranks);
   if (options.attention_block > 0) return ceil_divide(seen_scores(shape, options.attention_block) * heads, ranks);
   return ceil_divide(heads + (ranks > 1 ? ceil_divide(shape.attended(), grid.x) : 0), ranks);
@@ -125,7 +129,8 @@ int64_t whole_blocks(int64_t blocks, const MemoryOptions& options) {
 // their window, which only the fused kernel keeps.
 int64_t mask_elements(const DecoderShape& shape, const GridShape& grid, const MemoryOptions& options) {
   if (!options.document_mask) return 0;
-  const int64_t windowed = shape.window < shape.sequence && !options.dropout ? shape.windowed() : 0;
+  const bool kept = shape.window < shape.sequence && !options.dropout && !is_ring(options);
+  const int64_t windowed = kept ? shape.windowed() : 0;
   const int64_t again = options.checkpoint_every > 0 && windowed > 0 ? 1 : 0;
   return shape.sequence +
          (whole_blocks(windowed, options) + again) * ceil_divide(shape.sequence, options.attention_rows ? grid.y : 1);
