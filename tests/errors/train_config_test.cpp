@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include "axonn/core/error.hpp"
+#include "axonn/train/batch_plan.hpp"
 #include "axonn/train/trainer.hpp"
+#include "support/user_error.hpp"
 
 namespace axonn {
 namespace {

@@ -133,7 +133,8 @@ void expect_those_of_one_rank(const std::vector<Case>& cases, AttentionRows rows
     const ForwardSchedule forward{.attention_rows = rows, .context = ranks};
     Context context = context_with(grid, forward), blocking = context_with(grid, forward, OverlapPolicy::none());
     for (const Case& each : cases) {
-      const std::string what = std::string(each.name) + " on " + grid.to_string() + ", context " + std::to_string(ranks);
+      const std::string what =
+          std::string(each.name) + " on " + grid.to_string() + ", context " + std::to_string(ranks);
       const int64_t sequence = 2 * ranks * each.part;
       const Outcome expected = expected_of(context, each, sequence), got = outcome_of(context, each, sequence),
                     waited = outcome_of(blocking, each, sequence);
@@ -231,10 +232,11 @@ TEST(Context, OfSequencesThatDoNotDivideIsRefused) {
   EXPECT_USER_ERROR(context_with({.data = ranks}, {.context = ranks}), "context must divide z");
   Context context = context_with({.z = ranks}, {.context = ranks});
   EXPECT_USER_ERROR(my_tokens(context, whole_tensor(1, {1, 2 * ranks + 1})), "must divide by 2 * context");
-  EXPECT_USER_ERROR(attention(context, {whole_tensor(1, {1, 3, 12, 2}), whole_tensor(2, {1, 3, 12, 2}),
-                                        whole_tensor(3, {1, 3, 12, 2})},
-                              heads_of(12)),
-                    "must divide by 2 * context");
+  EXPECT_USER_ERROR(
+      attention(context,
+                {whole_tensor(1, {1, 3, 12, 2}), whole_tensor(2, {1, 3, 12, 2}), whole_tensor(3, {1, 3, 12, 2})},
+                heads_of(12)),
+      "must divide by 2 * context");
 }
 
 }  // namespace

@@ -94,8 +94,7 @@ TEST(DividedSequences, OfADecoderEqualOneRankWithAllThatIsDivided) {
     DecoderConfig again = config;
     again.checkpoint_every = 1;
     VerificationOptions with = options();
-    with.forward = {
-        .linear = LinearSchedule::overlap, .attention_rows = AttentionRows::on, .norm_rows = NormRows::on};
+    with.forward = {.linear = LinearSchedule::overlap, .attention_rows = AttentionRows::on, .norm_rows = NormRows::on};
     expect_equal(name, decoder_on_synthetic_tokens(again, with.seed), with);
   }
 }
@@ -142,7 +141,9 @@ Context context_of(const Place& place) {
   return Context(test_environment(), place.grid, {.dtype = at::kDouble, .forward = {.context = place.context}});
 }
 
-Context alone() { return Context(test_environment(), {}, {.dtype = at::kDouble, .job_ranks = {test_environment().rank()}}); }
+Context alone() {
+  return Context(test_environment(), {}, {.dtype = at::kDouble, .job_ranks = {test_environment().rank()}});
+}
 
 // Texts of any length: shorter ones are padded to parts.
 TEST(DividedSequences, ScoreTextsAsOneRank) {

@@ -179,8 +179,8 @@ TEST(OverlapPolicies, GiveTheBitsOfTheBlockingOne) {
 // With rows of queries over Y, and of norms over X, where the grid has them.
 TEST(OverlapPolicies, GiveTheBitsOfTheBlockingOneWhereSequencesAreDivided) {
   const std::vector<OverlapPolicy> all = policies();
-  for (const GridShape& grid : test_environment().ranks() == 8 ? std::vector<GridShape>{{1, 2, 4, 1}, {2, 2, 2, 1}}
-                                                               : std::vector<GridShape>{})
+  for (const GridShape& grid :
+       test_environment().ranks() == 8 ? std::vector<GridShape>{{1, 2, 4, 1}, {2, 2, 2, 1}} : std::vector<GridShape>{})
     for (const bool checkpointed : {false, true}) {
       const Case c = {grid, checkpointed ? at::kBFloat16 : at::kDouble, checkpointed, true, 1, grid.z};
       GptRuns runs(c);

@@ -81,7 +81,8 @@ std::vector<at::Tensor> expected_of(const Tensors& tensors, const Rules& rules) 
   at::Tensor scores = at::matmul(by_head(0, 1), by_head(1, group).transpose(2, 3)) / std::sqrt(3.0);
   at::Tensor hidden = at::zeros({tokens, tokens}, at::kBool);
   if (rules.sight.causal) hidden = at::ones({tokens, tokens}, at::kBool).triu(1);
-  if (rules.sight.window > 0) hidden = hidden.logical_or(at::ones({tokens, tokens}, at::kBool).tril(-rules.sight.window));
+  if (rules.sight.window > 0)
+    hidden = hidden.logical_or(at::ones({tokens, tokens}, at::kBool).tril(-rules.sight.window));
   scores = scores.masked_fill(hidden, -std::numeric_limits<double>::infinity());
   if (rules.added.defined()) scores = scores + rules.added;
   at::Tensor probabilities = at::softmax(scores, -1);
