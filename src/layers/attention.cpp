@@ -16,7 +16,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "axonn/core/error.hpp"
-#include "axonn/layers/blocks/my_tokens.hpp"
+#include "axonn/layers/my_tokens.hpp"
 #include "axonn/layers/dropout.hpp"
 #include "layers/ops/attention_operation.hpp"
 #include "layers/ops/divided_rows.hpp"
@@ -170,6 +170,19 @@ Tensor attended_by_rows(Context& context, const AttentionHeads& heads, const Att
   return record(join_rows(rows, {std::move(first_comes), rows.gather(second.detach())}), {first, second})[0];
 }
 
+// Each rank of a ring has its own tokens; the ranks along `rows` may divide these.
+Tensor attended_by_ring(Context& context, const AttentionHeads& heads, const AttentionOptions& options,
+                        const Tensor& documents, std::optional<Axis> rows) {
+  return ring_attention(context, {heads.queries, heads.keys, heads.values},
+                        {.sight = {.causal = options.causal, .window = options.window},
+                         .heads = options.heads,
+                         .axis = options.axis,
+                         .dropout = options.dropout,
+                         .dropout_name = options.dropout_name,
+                         .documents = documents,
+                         .rows = rows});
+}
+
 }  // namespace
 
 int64_t attention_block(int64_t sequence, c10::Device device) {
@@ -230,7 +243,7 @@ Value attention(Context& context, const AttentionHeads& heads, const AttentionOp
   const Axis other = other_tensor_axis(options.axis);
   const bool rows = divides_rows(context, heads, within, other, sequence);
   const Tensor output =
-      ring   ? ring_attention(context, heads, within, documents, rows ? std::optional(other) : std::nullopt)
+      ring   ? attended_by_ring(context, heads, within, documents, rows ? std::optional(other) : std::nullopt)
       : rows ? attended_by_rows(context, heads, within, other, documents)
              : attended(context, heads, within, {0, sequence}, documents);
   return {output, options.heads * heads.queries.size(3), Layout::over(options.axis)};

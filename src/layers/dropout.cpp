@@ -6,7 +6,7 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/core/philox.hpp"
-#include "axonn/layers/blocks/my_tokens.hpp"
+#include "axonn/layers/my_tokens.hpp"
 #include "layers/feature_dropout.hpp"
 #include "layers/operation.hpp"
 

@@ -12,7 +12,7 @@
 #include <ATen/ops/where.h>
 
 #include "axonn/core/error.hpp"
-#include "axonn/layers/blocks/my_tokens.hpp"
+#include "axonn/layers/my_tokens.hpp"
 #include "layers/embedding_operation.hpp"
 #include "layers/ops/stream_rows.hpp"
 #include "kernels/gpu/embedding_rows.hpp"

@@ -1,5 +1,5 @@
-// Ranks along Z divide sequences: outputs and gradients are those of all tokens on one rank, and what
-// moves is as long as a formula says.
+// Ranks along Z divide sequences: outputs and gradients are those of all tokens on one rank, and
+// what moves is as long as a formula says.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -8,7 +8,7 @@
 #include <torch/types.h>
 
 #include "axonn/layers/attention.hpp"
-#include "axonn/layers/blocks/my_tokens.hpp"
+#include "axonn/layers/my_tokens.hpp"
 #include "axonn/layers/dropout.hpp"
 #include "layers/layer_fixture.hpp"
 #include "support/user_error.hpp"
@@ -33,7 +33,8 @@ AttentionOptions heads_of(int64_t keys, int64_t window = 0, double dropout = 0) 
   return {.heads = kHeads, .kv_heads = keys, .window = window, .dropout = dropout, .dropout_name = "probabilities"};
 }
 
-// Parts of one token, of one block of queries, and of several; windows shorter and longer than a part.
+// Parts of one token, of one block of queries, and of several; windows shorter and longer than a
+// part.
 std::vector<Case> cases() {
   return {{"parts of a token", 1, heads_of(12)},
           {"grouped heads", 5, heads_of(4)},
@@ -56,7 +57,7 @@ at::Tensor begins_of(int64_t rows, int64_t sequence) {
 }
 
 struct Outcome {
-  at::Tensor output, gradient;       // of this rank
+  at::Tensor output, gradient;       // this rank's
   std::vector<RequestRecord> moved;  // by the ring
 };
 
@@ -113,8 +114,8 @@ int64_t bytes_of(const std::vector<RequestRecord>& records) {
   return bytes;
 }
 
-// Keys and values of this rank's tokens, context - 1 times forward; they and their gradients as often
-// backward.
+// Keys and values of this rank's tokens, context - 1 times forward; they and their gradients as
+// often backward.
 int64_t bytes_of(const Context& context, const Case& each) {
   const int64_t ranks = context.options().forward.context, rows = kBatch / context.row_share().groups;
   return 3 * (ranks - 1) * kBytes * rows * 2 * each.part * 2 * each.options.keys() * kEach / context.shape().x;

@@ -1,5 +1,5 @@
-// Decoders whose ranks along Z divide sequences equal one rank: losses, every gradient of every step,
-// norms and weights. They keep a part of the activations, and generate the same.
+// Decoders whose ranks along Z divide sequences equal one rank: losses, every gradient of every
+// step, norms and weights. They keep a part of the activations, and generate the same.
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -213,8 +213,8 @@ int64_t kept_bytes(const Place& place, const DecoderConfig& config) {
   return kept;
 }
 
-// No rank keeps probabilities, be they of a block or dropped, so it keeps less than its share of what
-// one rank keeps of all tokens.
+// No rank keeps probabilities, be they of a block or dropped, so it keeps less than its share of
+// what one rank keeps of all tokens.
 TEST(DividedSequences, KeepLessThanTheirShareOfTheActivations) {
   for (DecoderConfig config : {DecoderConfig{.shape = llama()}, DecoderConfig{.shape = gpt2(), .dropout = 0.1}}) {
     config.shape.sequence = 96;

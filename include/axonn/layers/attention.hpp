@@ -33,8 +33,7 @@ struct AttentionHeads {
 // between are one sequence. Gradients that attention() gives to all three come back as one tensor,
 // without a copy. Nothing is exchanged. With a rotation, queries and keys are turned where they
 // lie, so qkv itself must not be read afterwards; sample b begins at position first[b], or all at
-// 0. Where ranks divide sequences, each of this rank's tokens has its place in the sequence
-// (my_tokens()).
+// 0. If ranks divide sequences, this rank's tokens have the positions of my_places().
 AttentionHeads split_heads(Context& context, const Value& qkv, const AttentionOptions& options,
                            const std::vector<int64_t>& first = {});
 
@@ -51,7 +50,7 @@ AttentionHeads split_heads(Context& context, const Value& qkv, const AttentionOp
 // outputs and the gradients of queries are gathered over them, and the gradients of keys and values
 // summed.
 //
-// Where ranks along Z divide sequences (ForwardSchedule::context), `heads` are those of this rank's
+// If ranks along Z divide sequences (ForwardSchedule::context), `heads` are those of this rank's
 // tokens, and keys and values go round these ranks beside the computation (ring attention; Liu et
 // al., 2023). Both divisions go together. Every rank of the grid calls it.
 Value attention(Context& context, const AttentionHeads& heads, const AttentionOptions& options,
@@ -61,7 +60,7 @@ Value attention(Context& context, const AttentionHeads& heads, const AttentionOp
 // 0 where a query sees a key, which is its own or an earlier one of the same document, and minus
 // infinity elsewhere. `begins` (batch, sequence) int64: the place where each token's document
 // begins. The mask has the type and device of `like`. With `places` (tokens) int64, it has only the
-// queries at these places: (batch, 1, tokens, sequence), as attention() takes it where ranks divide
+// queries at these places: (batch, 1, tokens, sequence), as attention() takes it if ranks divide
 // sequences (my_places()).
 at::Tensor document_mask(const at::Tensor& begins, const at::Tensor& like, const at::Tensor& places = {});
 

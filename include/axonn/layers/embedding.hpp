@@ -48,8 +48,8 @@ struct PositionsOptions {
 // features) is replicated over X; its block is sharded over Z. With `begins`, sample b begins at
 // position begins[b], and there are no gradients. With `places` (batch, sequence) int64, each token
 // has a position of its own. Of divided rows, a rank adds to its own, and the gradient of the table
-// is summed over the axis that divides them. Where ranks divide sequences, this rank's tokens have
-// the positions of my_places(); with `begins` all tokens are there.
+// is summed over the axis that divides them. If ranks divide sequences, this rank's tokens have the
+// positions of my_places(); with `begins` all tokens are there.
 class PositionsImpl : public ShardedModule {
  public:
   PositionsImpl(Context& context, PositionsOptions options);

@@ -68,9 +68,9 @@ struct MemoryPrediction {
   //                             probabilities, and the probabilities before and after it
   // With divided rows of queries, logarithms, probabilities and their masks are 1/Y as many, and
   // the fused kernel keeps its own outputs too, m h/(X Y). With divided rows of the residual
-  // stream, h/(X Y) takes the place of h/Y. Where keys and values pass around the ranks of a
-  // sequence, logarithms are all that is kept of scores; with divided rows of queries also own
-  // queries and outputs, 2 m h/(X Y).
+  // stream, h/(X Y) takes the place of h/Y. If keys and values pass around the ranks of a sequence,
+  // logarithms are all that is kept of scores; with divided rows of queries also own queries and
+  // outputs, 2 m h/(X Y).
   // A checkpointed block keeps only its input, m h/Y. The whole list counts once more, for the
   // block that is run again. The last norm: 2 m h/Y and 2 m. With dropout the embedding's mask:
   // m h/Y. With a document mask: m s, and without dropout m s for each block with a window (1/Y

@@ -21,7 +21,7 @@ struct RunPlan {
   TrainConfig train;
   std::string choices = {};  // folder of measured choices; empty: none
 
-  int64_t rows() const { return train.rows(grid, context.forward.context); }  // of a micro-batch
+  int64_t rows() const { return train.rows(grid, context.forward.context); }  // a micro-batch's
   // Over how many shares the grid divides the rows of a batch.
   int64_t row_groups() const { return axonn::row_groups(grid, context.forward.context); }
 };

@@ -146,7 +146,7 @@ void BlockedAttention::attend_backward(const AttentionBlock& block, const Tensor
   const Tensor queries = grouped(rows_of(queries_, block).to(type_)), keys = of_keys(keys_values, 0).to(type_),
                values = of_keys(keys_values, 1).to(type_), grad = grouped(rows_of(grad_output_, block));
   const Tensor probabilities = scores_of(queries, keys, block).sub_(rows_of(logarithms_, block)).exp_();
-  Tensor changes = ungrouped(at::matmul(grad, values.transpose(2, 3)));  // of probabilities, then of scores
+  Tensor changes = ungrouped(at::matmul(grad, values.transpose(2, 3)));  // gradients: probabilities', then scores'
   Tensor kept = probabilities;
   if (options_.dropped)
     if (const Tensor factors = options_.dropped(block, probabilities); factors.defined()) {

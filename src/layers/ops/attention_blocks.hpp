@@ -16,8 +16,8 @@ struct AttentionBlock {
   TokenRun queries, keys;
 };
 
-// What a query sees: with `causal` itself and what comes before it, and in a window only the last
-// `window` of these.
+// The keys that a query sees: with `causal` its own and those before it, and in a window only the
+// last `window` of these.
 struct Sight {
   bool causal = true;
   int64_t window = 0;  // 0: no window

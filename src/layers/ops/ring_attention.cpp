@@ -9,7 +9,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
-#include "axonn/layers/blocks/my_tokens.hpp"
+#include "axonn/layers/my_tokens.hpp"
 #include "layers/feature_dropout.hpp"
 #include "layers/ops/attention_blocks.hpp"
 #include "layers/ops/divided_rows.hpp"
@@ -66,18 +66,21 @@ class Travelling {
   std::optional<Passing> passing_;
 };
 
-struct RingOptions {
-  AttentionOptions attention;
-  int64_t sequence;               // tokens of all ranks of the ring
-  std::vector<TokenRun> queries;  // the tokens that the rows of queries are
-  Tensor documents;               // mask of these rows, and all keys; undefined: none
+// The sequence, of all ranks of the ring, and the tokens of it that the rows of queries are.
+struct QueryPlace {
+  int64_t sequence;
+  std::vector<TokenRun> runs;
 };
 
 // queries (batch, q, heads, f), keys and values (batch, k, heads of keys, f) -> (batch, q, heads f)
 class RingAttention : public TensorOperation {
  public:
-  RingAttention(Context& context, RingOptions options)
-      : context_(context), ring_(ring_of(context)), options_(std::move(options)), samples_(context.samples()) {}
+  RingAttention(Context& context, RingAttentionOptions options, QueryPlace queries)
+      : context_(context),
+        ring_(ring_of(context)),
+        options_(std::move(options)),
+        queries_(std::move(queries)),
+        samples_(context.samples()) {}
   std::string name() const override { return "ring_attention"; }
 
   std::vector<Tensor> forward(const std::vector<Tensor>& inputs) override {
@@ -145,72 +148,67 @@ class RingAttention : public TensorOperation {
       const bool more = step + 1 < ring_.ranks;
       const int whose = (ring_.mine - step + ring_.ranks) % ring_.ranks;
       if (more) keys.start();
-      work(step, attention_blocks(options_.queries, token_runs(options_.sequence, ring_.ranks, whose), sight()));
+      work(step, attention_blocks(queries_.runs, token_runs(queries_.sequence, ring_.ranks, whose), options_.sight));
       if (more) keys.arrive();
     }
   }
 
-  Sight sight() const { return {.causal = options_.attention.causal, .window = options_.attention.window}; }
-
   BlockedAttention::Options how() const {
-    BlockedAttention::Options result{.sight = sight(), .added = {}, .dropped = {}};
+    BlockedAttention::Options result{.sight = options_.sight, .added = {}, .dropped = {}};
     if (options_.documents.defined())
       result.added = [this](const AttentionBlock& block, const Tensor&) {
         return options_.documents.narrow(2, block.queries.rows.begin, block.queries.rows.size())
             .narrow(3, block.keys.place, block.keys.rows.size());
       };
-    if (options_.attention.dropout > 0)
+    if (options_.dropout > 0)
       result.dropped = [this](const AttentionBlock& block, const Tensor& like) {
-        const AttentionOptions& attention = options_.attention;
-        return attention_dropout(context_, like, attention.dropout, attention.dropout_name,
-                                 {.first_head = like.size(1) * context_->at()[attention.axis],
-                                  .heads = attention.heads,
+        return attention_dropout(context_, like, options_.dropout, options_.dropout_name,
+                                 {.first_head = like.size(1) * context_->at()[options_.axis],
+                                  .heads = options_.heads,
                                   .first_query = block.queries.place,
                                   .first_key = block.keys.place,
-                                  .sequence = options_.sequence});
+                                  .sequence = queries_.sequence});
       };
     return result;
   }
 
   ContextHandle context_;
   ContextRing ring_;
-  RingOptions options_;
+  RingAttentionOptions options_;
+  QueryPlace queries_;
   std::optional<Context::Samples> samples_;
   std::array<Saved, 3> inputs_;  // queries, keys, values
   BlockedAttention::Result result_;
 };
 
-Tensor attended(Context& context, const std::vector<Tensor>& heads, RingOptions options) {
-  return record(std::make_unique<RingAttention>(context, std::move(options)), heads)[0];
+Tensor attended(Context& context, const std::vector<Tensor>& heads, RingAttentionOptions options, QueryPlace queries) {
+  return record(std::make_unique<RingAttention>(context, std::move(options), std::move(queries)), heads)[0];
 }
 
 // Keys and values come by once for both parts of a rank's rows.
-Tensor attended_by_rows(Context& context, const AttentionHeads& heads, RingOptions options, Axis axis) {
-  const DividedRows rows(context, axis, heads.queries.size(1));
+Tensor attended_by_rows(Context& context, const std::array<Tensor, 3>& heads, RingAttentionOptions options,
+                        const QueryPlace& all) {
+  const DividedRows rows(context, *options.rows, heads[0].size(1));
   const auto& [first, second] = rows.mine();
-  const std::vector<Tensor> taken =
-      record(take_rows(rows, /*causal=*/false), {heads.queries, heads.keys, heads.values});
-  const std::vector<TokenRun> all = std::exchange(options.queries, runs_within(options.queries, first));
-  for (const TokenRun& run : runs_within(all, second, first.size())) options.queries.push_back(run);
+  const std::vector<Tensor> taken = record(take_rows(rows, /*causal=*/false), {heads[0], heads[1], heads[2]});
+  QueryPlace mine{.sequence = all.sequence, .runs = runs_within(all.runs, first)};
+  for (const TokenRun& run : runs_within(all.runs, second, first.size())) mine.runs.push_back(run);
   if (const Tensor whole = options.documents; whole.defined())
     options.documents =
         at::cat({whole.narrow(2, first.begin, first.size()), whole.narrow(2, second.begin, second.size())}, 2);
-  const Tensor both = attended(context, {at::cat({taken[0], taken[3]}, 1), taken[1], taken[2]}, std::move(options));
+  const Tensor both =
+      attended(context, {at::cat({taken[0], taken[3]}, 1), taken[1], taken[2]}, std::move(options), std::move(mine));
   const std::vector<Tensor> parts = {both.narrow(1, 0, first.size()), both.narrow(1, first.size(), second.size())};
   return record(join_rows(rows, {rows.gather(parts[0].detach()), rows.gather(parts[1].detach())}), parts)[0];
 }
 
 }  // namespace
 
-Tensor ring_attention(Context& context, const AttentionHeads& heads, const AttentionOptions& options,
-                      const Tensor& documents, std::optional<Axis> rows) {
-  const int64_t tokens = heads.queries.size(1);
-  RingOptions ring{.attention = options,
-                   .sequence = tokens * context.options().forward.context,
-                   .queries = my_runs(context, tokens),
-                   .documents = documents};
-  if (rows) return attended_by_rows(context, heads, std::move(ring), *rows);
-  return attended(context, {heads.queries, heads.keys, heads.values}, std::move(ring));
+Tensor ring_attention(Context& context, const std::array<Tensor, 3>& heads, RingAttentionOptions options) {
+  const int64_t tokens = heads[0].size(1);
+  QueryPlace queries{.sequence = tokens * context.options().forward.context, .runs = my_runs(context, tokens)};
+  if (options.rows) return attended_by_rows(context, heads, std::move(options), queries);
+  return attended(context, {heads[0], heads[1], heads[2]}, std::move(options), std::move(queries));
 }
 
 }  // namespace axonn

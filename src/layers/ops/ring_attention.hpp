@@ -1,22 +1,32 @@
 #pragma once
 
+#include <array>
 #include <optional>
+#include <string>
 
-#include "axonn/layers/attention.hpp"
 #include "layers/operation.hpp"
+#include "layers/ops/attention_blocks.hpp"
 
 namespace axonn {
 
-// Attention where the ranks of a ring (grid/context_ring.hpp) have other tokens of each sequence:
-// `heads` of this rank's tokens (batch, t, heads, f) -> (batch, t, heads f). Keys and values go round
-// the ring from rank to rank, while each rank attends those that it has (ring attention; Liu et al.,
-// 2023). In backward they go round once more, and behind them their gradients, in the type of the
-// heads, to which each rank adds its own. It keeps its inputs, the output, and a number per query
-// and head; no scores. `documents`: document_mask() of this rank's queries, or undefined.
-//
-// `rows`: the axis whose ranks have the same heads and divide the rows of these queries, too
-// (DividedRows); nothing: each has all. Every rank of the grid calls it.
-Tensor ring_attention(Context& context, const AttentionHeads& heads, const AttentionOptions& options,
-                      const Tensor& documents, std::optional<Axis> rows);
+struct RingAttentionOptions {
+  Sight sight;
+  int64_t heads = 0;    // of queries, of the whole layer
+  Axis axis = Axis::x;  // which splits them
+  double dropout = 0;
+  std::string dropout_name = {};
+  Tensor documents = {};  // document_mask() of this rank's queries; undefined: none
+  // The axis whose ranks have the same heads, and divide the rows of these queries, too
+  // (DividedRows). Nothing: each of them attends all.
+  std::optional<Axis> rows = {};
+};
+
+// Attention in a ring of ranks (grid/context_ring.hpp), each of which has some tokens of every
+// sequence: queries, keys and values (batch, tokens, heads, f) of this rank's -> (batch, tokens,
+// heads f). Keys and values go round the ring from rank to rank, while each rank attends those that
+// it has (ring attention; Liu et al., 2023). In backward they go round once more, and behind them
+// their gradients, in the type of the heads, to which each rank adds its own. It keeps its inputs,
+// the output, and a number per query and head; no scores. Every rank of the grid calls it.
+Tensor ring_attention(Context& context, const std::array<Tensor, 3>& heads, RingAttentionOptions options);
 
 }  // namespace axonn

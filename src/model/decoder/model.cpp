@@ -6,7 +6,7 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/layers/activation_checkpoint.hpp"
-#include "axonn/layers/blocks/my_tokens.hpp"
+#include "axonn/layers/my_tokens.hpp"
 #include "axonn/layers/blocks/stream_layout.hpp"
 #include "axonn/layers/context.hpp"
 #include "axonn/layers/dropout.hpp"

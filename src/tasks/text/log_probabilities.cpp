@@ -6,7 +6,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "axonn/core/error.hpp"
-#include "axonn/layers/blocks/my_tokens.hpp"
+#include "axonn/layers/my_tokens.hpp"
 #include "axonn/layers/loss.hpp"
 #include "axonn/tasks/text/evaluation.hpp"
 #include "kernels/gpu/placed.hpp"

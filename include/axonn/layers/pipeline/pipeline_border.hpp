@@ -26,8 +26,9 @@ struct PipelineStages {
 class PipelineBorder {
  public:
   // Every rank of both stages constructs it. UserError on all of them if the stages differ in size,
-  // share ranks, or have contexts with another grid, axis order, placement, dtype or number of ranks
-  // that divide sequences; and unless `context` is over the first stage's ranks or over the second's.
+  // share ranks, or have contexts with another grid, axis order, placement, dtype or number of
+  // ranks that divide sequences; and unless `context` is over the first stage's ranks or over the
+  // second's.
   PipelineBorder(Environment& environment, Context& context, PipelineStages stages);
 
   bool first() const { return first_; }  // whether this rank is in the first stage

@@ -39,7 +39,7 @@ struct DecodingState {
 // Materialize it before the first forward. Every rank of the grid calls forward with its rows
 // (Context::row_share()).
 //
-// Where ranks along Z divide sequences (ForwardSchedule::context), all of them give the same whole
+// If ranks along Z divide sequences (ForwardSchedule::context), all of them give the same whole
 // rows, and each computes with its own tokens, my_tokens(). UserError for a sequence that does not
 // divide (check_sequence()), also by the constructor for that of the config.
 class Decoder : public torch::nn::Module {

@@ -47,7 +47,7 @@ class Passing {
  public:
   Passing(LoggedRequest sent, TrafficLog& log, Pending coming)
       : sent_(std::move(sent)), log_(&log), coming_(std::move(coming)) {}
-  // Returns what has come. What was sent may change from now on.
+  // Returns the one that has come. The one that was sent may change from now on.
   at::Tensor wait() {
     log_->wait(std::exchange(sent_, {}));
     return coming_.wait();
