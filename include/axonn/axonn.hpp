@@ -25,6 +25,7 @@
 #include "axonn/layers/layout.hpp"
 #include "axonn/layers/linear.hpp"
 #include "axonn/layers/loss.hpp"
+#include "axonn/layers/my_tokens.hpp"
 #include "axonn/layers/norms/group_norm.hpp"
 #include "axonn/layers/norms/head_norm.hpp"
 #include "axonn/layers/norms/layer_norm.hpp"

@@ -9,7 +9,9 @@
 namespace axonn {
 
 // Neighbours along Z that divide each sequence among them (context parallelism): ranks first ..
-// first + ranks - 1 of a Z group, of which this one is number `mine`. Keys and values go round them.
+// first + ranks - 1 of a Z group, of which this one is number `mine`. Keys and values go round
+// them. They are ranks of Z, and no axis of their own, so that weights stay sharded over all of Z,
+// and gradients are summed over the axes that sum them anyway.
 struct ContextRing {
   int ranks = 1;
   int mine = 0;

@@ -21,8 +21,8 @@ struct RowShare {
   int64_t rows(int64_t left, int64_t most) const { return std::min(most, (left + groups - 1) / groups); }
 };
 
-// Over how many shares the grid divides whole rows. `context` neighbours along Z have the same rows;
-// it divides z.
+// Over how many shares the grid divides whole rows. `context` neighbours along Z have the same
+// rows; it divides z.
 inline int64_t row_groups(const GridShape& shape, int64_t context = 1) { return shape.size(kRowAxes) / context; }
 
 inline RowShare row_share(const GridShape& shape, const Coordinate& at, int64_t context = 1) {

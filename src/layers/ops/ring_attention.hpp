@@ -11,8 +11,8 @@ namespace axonn {
 
 struct RingAttentionOptions {
   Sight sight;
-  int64_t heads = 0;    // of queries, of the whole layer
-  Axis axis = Axis::x;  // which splits them
+  int64_t heads = 0;    // queries' heads of the whole layer
+  Axis axis = Axis::x;  // the one that splits them
   double dropout = 0;
   std::string dropout_name = {};
   Tensor documents = {};  // document_mask() of this rank's queries; undefined: none
