@@ -55,5 +55,7 @@ std::string micro_text(const axonn::PlannedLayout& layout);    // "4 x 2 again"
 std::string network_text(const axonn::NetworkModel& network);  // sizes and parameters, in one line
 // A line that says what this trainer does not do; empty if there is nothing.
 std::string what_if_text(const axonn::SearchOptions& options);
+// ", each sequence over 8 ranks of z", after `separator`; empty if they are not divided.
+std::string context_text(const axonn::SearchOptions& options, const char* separator);
 std::string rejections_text(const Ranking& ranking);  // "14 over 36.80 GiB (closest ...), 3 with ..."
 std::string nothing_text(const Ranking& ranking);     // the sentence for a ranking without layouts

@@ -36,6 +36,7 @@ PlannedLayout choose_grid(const RunOptions& options, const NetworkModel& network
                        .attention_rows = options.communication.forward.attention_rows,
                        .norm_rows = norm_rows_of(options.communication.forward),
                        .micro_batch = options.train.micro_batch,
+                       .context = {.ranks = options.communication.forward.context},
                        .overlap = options.communication.overlap.switches,
                        .moments = optimizer_moments(options.train.optimizer),
                        .divided_update = divides(schedule_on(options.train.optimizer, {.data = 2},

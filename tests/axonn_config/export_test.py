@@ -28,28 +28,31 @@ class Export(PlannerTest):
                                          "--machine", "dgx-a100")
 
     def test_of_a_divided_context_comes_back_too(self):
-        more = ("--micro-batch", "1", "--checkpoint", "on", "--memory-margin", "0", "--what-if")
+        more = ("--micro-batch", "1", "--checkpoint", "on", "--memory-margin", "0", "--context")
         for grid, programs in (("4x1x16x1", ("megatron", "torchtitan")), ("2x1x8x4", ("megatron", "torchtitan")),
                                ("8x1x1x8", ("megatron",))):
             for program in programs:
-                for context in ("context=8", "context=4,gather-keys"):
-                    file = self.write("layout", self.exported(grid, program, *more, context))
+                on_data = grid.split("x")[2] == "1"
+                for context, gathers in (("8", ""), ("4", "gather-keys")):
+                    theirs = ",".join(filter(None, (gathers, "context-over-data" if on_data else "")))
+                    words = (context, *(("--what-if", theirs) if theirs else ()))
+                    file = self.write("layout", self.exported(grid, program, *more, *words))
                     text = self.run_program("import", file, "--from", program, "--gpus", "64").stdout
                     self.assertEqual(text, f"{grid} --batch 512 --micro-batch 1 --checkpoint on "
-                                     f"--what-if {context}\n", program)
+                                     f"--context {' '.join(words)}\n", program)
         self.run_program("explain", *text.split(), "--model", "gpt5b", "--memory-margin", "0", "--machine", "dgx-a100")
-        titan = tomllib.loads(self.exported("2x1x8x4", "torchtitan", *more, "context=4"))["parallelism"]
+        titan = tomllib.loads(self.exported("2x1x8x4", "torchtitan", *more, "4"))["parallelism"]
         self.assertEqual((titan["data_parallel_shard_degree"], titan["context_parallel_degree"],
                           titan["context_parallel_rotate_method"]), (2, 4, "alltoall"))
-        words = self.exported("8x1x1x8", "megatron", *more, "context=8").split()
+        words = self.exported("8x1x1x8", "megatron", *more, "8", "--what-if", "context-over-data").split()
         self.assertEqual(words[words.index("--context-parallel-size") + 1], "8")
         self.assertEqual(words[words.index("--cp-comm-type") + 1], "p2p")
         for grid, program, what, message in (
-                ("8x1x1x8", "torchtitan", "context=8", "grid 8x1x1x8 needs a z that divides by 8"),
-                ("1x1x64x1", "deepspeed", "context=8", "remove --what-if context"),
-                ("1x1x64x1", "megatron", "context=8,zero2", "only context and gather-keys"),
-                ("4x1x4x4", "megatron", "context=8", "z % context")):
-            self.refuse("export", grid, *JOB, "--to", program, "--what-if", what, words=[message])
+                ("8x1x1x8", "torchtitan", "8 --what-if context-over-data", "grid 8x1x1x8 needs a z that divides by 8"),
+                ("1x1x64x1", "deepspeed", "8", "remove --context"),
+                ("1x1x64x1", "megatron", "8 --what-if zero2", "only gather-keys, context-over-data"),
+                ("4x1x4x4", "megatron", "8", "z % context"), ("8x1x1x8", "megatron", "8", "z % context")):
+            self.refuse("export", grid, *JOB, "--to", program, "--context", *what.split(), words=[message])
 
     def test_what_import_prints_is_accepted(self):
         """Files as users of the programs write them, which leave out what follows from the rest."""

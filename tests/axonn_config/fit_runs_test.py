@@ -83,6 +83,8 @@ class FitRuns(PlannerTest):
         self.refuse(*fit, words=["splits its forward pass in 2 parts", "leave this run out"])
         starts.write_text(start.replace('"attention_rows":"off"', '"attention_rows":"on"'))
         self.refuse(*fit, words=["the run has attention_rows = on", "leave this run out"])
+        starts.write_text(start.replace('"context":1', '"context":2'))
+        self.refuse(*fit, words=["the run has context = 2", "leave this run out"])
         whole = start.replace('"norm_rows":"off"', '"norm_rows":"auto"')
         starts.write_text(whole)  # whole on any grid with x = 1
         self.refuse(*fit, words=["a fit needs at least two runs, got 1"])

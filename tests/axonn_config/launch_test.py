@@ -49,6 +49,8 @@ class Launch(PlannerTest):
         self.assertEqual(self.script(*job, "--attention-rows", "on")[1]["overlap"]["attention_rows"], "on")
         self.assertNotIn("norm_rows", self.script(*job)[1]["overlap"])
         self.assertEqual(self.script(*job, "--norm-rows", "on")[1]["overlap"]["norm_rows"], "on")
+        self.assertNotIn("context", self.script(*job)[1]["overlap"])
+        self.assertEqual(self.script(*job, "--context", "2")[1]["overlap"]["context"], 2)
 
     def test_order_puts_z_inside_a_node(self):
         flags = ("--model", "gpt20b", "--batch-tokens", "64k", "--mode", "exact", "--coefficients", "paper")

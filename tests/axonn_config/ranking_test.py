@@ -179,36 +179,40 @@ class Ranking(PlannerTest):
         self.refuse("--gpus", "8", "--model", "unet-tiny", "--norm-rows", "on",
                     words=["the norms of unet-tiny need all rows of a sample: give norm rows auto or off"])
 
-    def test_what_if_context_divides_sequences(self):
+    def test_a_context_divides_sequences(self):
         job = ("--model", "gpt20b", "--machine", "dgx-h100", "--sequence", "131072", "--batch", "8")
         one = ("--gpus", "64", *job, "--fix", "x=1,y=1,z=64", "--checkpoint", "on", "--micro-batch", "1")
         self.run_program(*one, status=1)  # 8 sequences for 64 ranks
         layouts = {}
-        for word in ("context=8", "context=8,gather-keys", "context=16"):
-            found = self.plan(*one, "--what-if", word)
-            self.assertIn("not with our trainer", found["what_if"])
-            self.assertIn(f"each sequence over {word.split(',')[0][8:]} ranks of z", found["what_if"])
-            layouts[word] = found["layouts"][0]
-            self.assertGreater(layouts[word]["collectives"]["context"], 0)
+        for words in (("8",), ("8", "--what-if", "gather-keys"), ("16",)):
+            found = self.plan(*one, "--context", *words)
+            self.assertEqual(found["context"], int(words[0]))
+            self.assertEqual("not with our trainer" in found["what_if"], len(words) > 1)
+            layouts[words] = found["layouts"][0]
+            self.assertGreater(layouts[words]["collectives"]["context"], 0)
         passed, gathered, more = layouts.values()
         self.assertLess(passed["exposed_seconds"]["context"], gathered["exposed_seconds"]["context"])
         self.assertLess(passed["memory"]["block"], gathered["memory"]["block"])
         self.assertAlmostEqual(more["memory"]["activations"] / passed["memory"]["activations"], 0.5, places=3)
         self.assertGreater(more["collectives"]["context"], passed["collectives"]["context"])
-        explained = self.plan("explain", "1x1x64x1", *job, "--checkpoint", "on", "--what-if", "context=8")
+        explained = self.plan("explain", "1x1x64x1", *job, "--checkpoint", "on", "--context", "8")
         terms = {one["name"]: one["context_forward"] + one["context_backward"] for one in explained["one_pass"]}
         self.assertEqual([name for name, seconds in terms.items() if seconds > 0], ["attention"])
-        text = self.run_program("explain", "1x1x64x1", *job, "--what-if", "context=8").stdout
+        text = self.run_program("explain", "1x1x64x1", *job, "--context", "8").stdout
+        self.assertIn(", each sequence over 8 ranks of z, ", text)
         self.assertIn("  context: 8 ranks at 450.00 GB/s", text)
         self.assertIn("keys and values of the context: forward", text)
-        for words, message in (("gather-keys", "give context=8 too"), ("context=0", "from 1 to 1024"),
-                               ("context=3", "needs a --sequence that divides by 6, got 131072"),
-                               ("context=x", "--what-if context")):
-            self.refuse(*one, "--what-if", words, words=[message])
-        for more in (("--order", "zxyd"), ("--mode", "aware", "--coefficients", "trainer")):
-            self.refuse(*one, "--what-if", "context=8", *more, words=["remove --mode and --order"])
-        self.refuse("launch", "1x1x64x1", *job, "--what-if", "context=8", words=["--what-if is for the ranking"])
-        self.refuse("--gpus", "8", "--model", "unet-tiny", "--what-if", "context=2", words=["are for transformers"])
+        for words, message in (("--what-if gather-keys", "give --context 8 too"),
+                               ("--what-if context-over-data", "give --context 8 too"),
+                               ("--context 3", "needs a --sequence that divides by 6, got 131072"),
+                               ("--context x", "--context"), ("--context 0", "--context")):
+            self.refuse(*one, *words.split(), words=[message])
+        self.assertGreater(self.plan(*one, "--context", "8", "--order", "zxyd")["layouts"][0]["collectives"]["context"],
+                           0)
+        for more in (("--mode", "aware", "--coefficients", "trainer"), ("--coefficients", "paper", "--mode", "exact")):
+            self.refuse(*one, "--context", "8", *more, words=["remove --mode and --coefficients"])
+        self.refuse("explain", "8x1x1x8", *job, "--context", "8", words=["z % context"])
+        self.refuse("--gpus", "8", "--model", "unet-tiny", "--context", "2", words=["are for transformers"])
 
     def test_keeps_to_what_is_fixed(self):
         for layout in self.plan("--gpus", "64", "--model", "gpt5b", "--fix", "x=4", "--max-tensor", "8",

@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 
 void print_deepspeed(std::ostream& out, const ForeignLayout& layout) {
   AXONN_CHECK(layout.context.ranks == 1, kWhere,
-              "deepspeed passes no keys and values around ranks, its Ulysses divides heads: remove --what-if context");
+              "deepspeed passes no keys and values around ranks, its Ulysses divides heads: remove --context");
   AXONN_CHECK(!layout.norm_rows, kWhere, "deepspeed computes norms on all ranks of a tensor group: remove --norm-rows");
   const int64_t ranks = int64_t{layout.grid.z} * layout.grid.data;
   Json zero = {{"stage", layout.grid.z > 1 ? 3 : layout.grid.data > 1 ? 1 : 0}};

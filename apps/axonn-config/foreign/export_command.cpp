@@ -23,6 +23,14 @@ void check_explained(const PlannerOptions& line, const axonn::GridShape& grid, c
   }
 }
 
+// How its context differs from ours.
+std::string what_if_of(const ForeignLayout& layout) {
+  if (layout.context.ranks == 1) return "";
+  const bool over_data = layout.grid.z == 1;
+  const std::string gathers = layout.context.gathers ? "gather-keys" : "";
+  return gathers + (over_data ? (gathers.empty() ? "" : ",") + std::string("context-over-data") : "");
+}
+
 }  // namespace
 
 void print_foreign(std::ostream& out, ForeignProgram program, const ForeignLayout& layout) {
@@ -84,11 +92,10 @@ int run_import(const ExportFlags& flags, PlannerOptions& line) {
   std::string words = axonn::detail::concatenate(layout.grid.to_string(), " --batch ", layout.batch, " --micro-batch ",
                                                  layout.micro_batch, " --checkpoint ", to_string(layout.checkpoint));
   if (layout.norm_rows) words += " --norm-rows on";
-  if (layout.context.ranks > 1) {
-    line.what_ifs.words =
-        axonn::detail::concatenate("context=", layout.context.ranks, layout.context.gathers ? ",gather-keys" : "");
-    words += " --what-if " + line.what_ifs.words;
-  }
+  line.training.context = layout.context.ranks;
+  if (layout.context.ranks > 1) words += " --context " + std::to_string(layout.context.ranks);
+  line.what_ifs.words = what_if_of(layout);
+  if (!line.what_ifs.words.empty()) words += " --what-if " + line.what_ifs.words;
   const bool whole = line.network.given();
   if (whole) check_explained(line, layout.grid, words);
   std::cout << (whole ? "axonn-config explain " : "") << words << line.repeated() << "\n";

@@ -79,7 +79,7 @@ bool PlannerOptions::can_be_launched(const axonn::NetworkModel& model) const {
 
 void PlannerOptions::refuse_beyond_export() const {
   AXONN_CHECK(!what_if().beyond_export(), kWhere,
-              "export takes of --what-if only context and gather-keys, and block-messages");
+              "export takes of --what-if only gather-keys, context-over-data and block-messages");
   training.refuse_other_recomputation();
 }
 

@@ -47,7 +47,7 @@ class PlannerOptions {
   bool can_be_launched(const axonn::NetworkModel& model) const;           // whether `launch` takes this line
   void refuse_beyond_export() const;  // the rest of --what-if is in what export prints
   // The network; with a pipeline, that of a stage.
-  axonn::NetworkModel planned_network() const { return what_if().network(network); }
+  axonn::NetworkModel planned_network() const { return what_if().network(network, training.context); }
   bool has_machine() const { return given("machine"); }
   std::vector<int64_t> counts() const;  // every number of --gpus, ascending; throws UserError
 

@@ -68,8 +68,10 @@ void TrainingFlags::bind(axonn::OptionTable& table) {
             "ranks that have the same heads divide attention's rows of queries: off (default), on, auto: the better");
   table.add("training", "norm_rows", norm_rows,
             "ranks along x divide the rows of norms and residual sums: off (default), on, auto: the better");
+  table.add("training", "context", context, "ranks of z that divide each sequence (ring attention); default: 1",
+            {.least = 1, .most = 1024});
   table.add("training", "micro_batch", micro_batch,
-            "sequences or images per rank per forward pass; 0: the best (default)");
+            "sequences or images per rank (with --context: per so many ranks) per forward pass; 0: the best (default)");
   table.add("training", "overlap", overlap, axonn::switches_help<axonn::OverlapSwitches>());
   table.add("training", "optimizer", optimizer, "adamw (default)");
   table.add("training", "optimizer_schedule", schedule,
@@ -83,6 +85,7 @@ void TrainingFlags::add_to(axonn::SearchOptions& options) const {
   options.checkpointing = checkpointing;
   options.attention_rows = attention_rows;
   options.norm_rows = norm_rows;
+  options.context.ranks = context;
   options.micro_batch = micro_batch;
   options.overlap = overlap;
   options.moments = axonn::optimizer_moments(optimizer);

@@ -30,21 +30,21 @@ void read_word(const std::string& word, WhatIf& found) {
     found.stages = count_of(name, value);
   else if (name == "chunks")
     found.virtual_stages = count_of(name, value);
-  else if (name == "context")
-    found.context.ranks = count_of(name, value);
   else if (name == "logits-chunks")
     found.logits_chunks = count_of(name, value);
   else if (name == "moments")
     found.moment_bytes = moment_bytes_of(value);
   else if (word == "gather-keys")
-    found.context.gathers = true;
+    found.gathers_keys = true;
+  else if (word == "context-over-data")
+    found.context_over_data = true;
   else if (word == "zero2")
     found.divided_gradients = true;
   else if (word == "block-messages")
     found.block_messages = true;
   else
     throw axonn::UserError(kWhere,
-                           "--what-if takes pipeline=8, chunks=2, context=8, gather-keys, zero2, moments=bf16, "
+                           "--what-if takes pipeline=8, chunks=2, gather-keys, context-over-data, zero2, moments=bf16, "
                            "logits-chunks=8 and block-messages, got '" +
                                word + "'");
 }
@@ -52,10 +52,9 @@ void read_word(const std::string& word, WhatIf& found) {
 }  // namespace
 
 void WhatIfFlags::bind(axonn::OptionTable& table) {
-  table.add(
-      "training", "what_if", words,
-      "what other programs do: pipeline=8, chunks=2, context=8, gather-keys, zero2, moments=bf16, logits-chunks=8, "
-      "block-messages, or a list of them");
+  table.add("training", "what_if", words,
+            "what other programs do: pipeline=8, chunks=2, gather-keys, context-over-data, zero2, moments=bf16, "
+            "logits-chunks=8, block-messages, or a list of them");
   table.for_experts({"training.what_if"});
 }
 
@@ -65,15 +64,13 @@ WhatIf WhatIfFlags::parsed(axonn::OptimizerKind optimizer) const {
   for (std::string word; std::getline(list, word, ',');) read_word(word, found);
   AXONN_CHECK(found.virtual_stages == 1 || found.stages > 1, kWhere,
               "--what-if chunks is for a pipeline: give pipeline=8 too");
-  AXONN_CHECK(!found.context.gathers || found.context.ranks > 1, kWhere,
-              "--what-if gather-keys is for a divided context: give context=8 too");
   AXONN_CHECK(found.moment_bytes == 0 || axonn::optimizer_moments(optimizer) > 0, kWhere,
               "--what-if moments: ", to_string(optimizer), " has none: remove it");
   return found;
 }
 
-axonn::NetworkModel WhatIf::network(const NetworkFlags& flags) const {
-  if (stages == 1 && context.ranks == 1 && logits_chunks == 1) return flags.network();
+axonn::NetworkModel WhatIf::network(const NetworkFlags& flags, int64_t context) const {
+  if (stages == 1 && context == 1 && logits_chunks == 1) return flags.network();
   axonn::NetworkShape shape = flags.shape();
   std::visit(
       [&]<typename Shape>(Shape& sizes) {
@@ -83,12 +80,11 @@ axonn::NetworkModel WhatIf::network(const NetworkFlags& flags) const {
                       " stages and chunks must divide the layers, got ", sizes.layers);
           sizes.layers /= stages;
           // Both halves of a causal sequence are divided, so that all ranks have as many scores.
-          AXONN_CHECK(context.ranks == 1 || sizes.sequence % (2 * context.ranks) == 0, kWhere,
-                      "--what-if context=", context.ranks, " needs a --sequence that divides by ", 2 * context.ranks,
-                      ", got ", sizes.sequence);
+          AXONN_CHECK(context == 1 || sizes.sequence % (2 * context) == 0, kWhere, "--context ", context,
+                      " needs a --sequence that divides by ", 2 * context, ", got ", sizes.sequence);
         } else {
-          throw axonn::UserError(kWhere,
-                                 "--what-if pipeline, context and logits-chunks are for transformers: remove them");
+          throw axonn::UserError(
+              kWhere, "--context, and --what-if pipeline and logits-chunks, are for transformers: remove them");
         }
       },
       shape);
@@ -102,10 +98,11 @@ void WhatIf::add_to(axonn::SearchOptions& options) const {
   options.block_messages = block_messages;
   options.moment_bytes = moment_bytes;
   options.logits_chunks = logits_chunks;
-  options.context = context;
+  options.context.gathers = gathers_keys;
+  options.context.over_data = context_over_data;
   options.divided_update = options.divided_update || divided_gradients;
   AXONN_CHECK(!any() || options.coefficients == axonn::Coefficients::trainer, kWhere,
               "--what-if is for coefficients trainer: remove --mode and --coefficients");
-  AXONN_CHECK(context.ranks == 1 || (options.mode == axonn::BandwidthMode::exact && !options.order), kWhere,
-              "--what-if context is for mode exact and every placement: remove --mode and --order");
+  AXONN_CHECK(options.context.ranks > 1 || !(gathers_keys || context_over_data), kWhere,
+              "--what-if gather-keys and context-over-data are for divided sequences: give --context 8 too");
 }

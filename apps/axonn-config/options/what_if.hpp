@@ -13,17 +13,18 @@ struct WhatIf {
   int64_t stages = 1, virtual_stages = 1;  // a pipeline's
   bool divided_gradients = false, block_messages = false;
   int64_t moment_bytes = 0, logits_chunks = 1;
-  axonn::ContextSplit context;
+  bool gathers_keys = false, context_over_data = false;  // ContextSplit's
 
   // Whether a feature is on that export cannot write.
   bool beyond_export() const {
     return stages > 1 || virtual_stages > 1 || divided_gradients || moment_bytes > 0 || logits_chunks > 1;
   }
-  bool any() const { return beyond_export() || context.ranks > 1 || block_messages; }
+  bool any() const { return beyond_export() || gathers_keys || context_over_data || block_messages; }
 
-  // The network of the flags; with a pipeline, that of a stage. UserError if it does not divide.
-  axonn::NetworkModel network(const NetworkFlags& flags) const;
-  // UserError if the options say how they are searched in another way.
+  // The network of the flags; with a pipeline, that of a stage. `context` ranks divide its sequences.
+  // UserError if it does not divide.
+  axonn::NetworkModel network(const NetworkFlags& flags, int64_t context) const;
+  // UserError if the options say how they are searched in another way. After those of TrainingFlags.
   void add_to(axonn::SearchOptions& options) const;
 };
 

@@ -97,6 +97,7 @@ Json ranking_inputs_json(const axonn::NetworkModel& network, const axonn::Machin
           {"error_band", machine.band()},
           {"batch_tokens", options.batch_tokens},
           {"tokens_are", network.tokens},
+          {"context", options.context.ranks},
           {"what_if", what_if_text(options)},
           {"mode", to_string(options.mode)},
           {"coefficients", to_string(options.coefficients)},

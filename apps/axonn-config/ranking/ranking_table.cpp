@@ -101,6 +101,7 @@ void print_table(std::ostream& out, const Ranking& ranking) {
       << " of each; again: blocks run forward again (activation checkpointing)"
       << (ranking.options.attention_rows == axonn::AttentionRows::off ? "" : "; rows: of queries, divided")
       << (ranking.options.norm_rows == axonn::NormRows::off ? "" : "; norms: their rows divided")
+      << context_text(ranking.options, "; context: ")
       << "\n"
          "cached: share of the weights gathered over z that stay, in what is left of the memory\n";
   if (!ranking.result.rejections.empty()) out << "not possible: " << rejections_text(ranking) << "\n";

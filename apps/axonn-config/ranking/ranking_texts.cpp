@@ -37,13 +37,16 @@ std::string what_if_text(const axonn::SearchOptions& options) {
   say(options.moment_bytes > 0, "an element of the optimizer's moments needs " + std::to_string(options.moment_bytes) +
                                     (options.moment_bytes > 1 ? " bytes" : " byte"));
   say(options.logits_chunks > 1, "logits in " + std::to_string(options.logits_chunks) + " parts, one after the other");
-  say(options.context.ranks > 1,
-      "each sequence over " + std::to_string(options.context.ranks) +
-          " ranks of z (of data if z = 1), keys and values " +
-          (options.context.gathers ? "gathered before attention" : "passed around them beside attention"));
+  say(options.context.gathers, "keys and values gathered before attention");
+  say(options.context.over_data, "ranks of data divide sequences if z = 1");
   say(options.checkpointing == axonn::Checkpointing::selective, "only attention runs again");
   say(options.checkpointing == axonn::Checkpointing::stopped, "blocks run again without their last product");
   return text.empty() ? text : text + "\n";
+}
+
+std::string context_text(const axonn::SearchOptions& options, const char* separator) {
+  if (options.context.ranks == 1) return "";
+  return separator + ("each sequence over " + std::to_string(options.context.ranks) + " ranks of z");
 }
 
 std::string band_text(const axonn::Machine& machine) {

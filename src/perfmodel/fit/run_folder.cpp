@@ -69,6 +69,7 @@ struct Layout {
   int64_t batch = 0, micro_batch = 0, checkpoint_every = 0, split_forward = 1;
   AttentionRows attention_rows = AttentionRows::off;
   NormRows norm_rows = NormRows::off;
+  int64_t context = 1;
 };
 
 Layout layout_of(const std::string& toml, const std::string& place) {
@@ -82,13 +83,14 @@ Layout layout_of(const std::string& toml, const std::string& place) {
   table.add("overlap", "split_forward", layout.split_forward, "");
   table.add("overlap", "attention_rows", layout.attention_rows, "");
   table.add("overlap", "norm_rows", layout.norm_rows, "");
+  table.add("overlap", "context", layout.context, "");
   table.add("train", "batch", layout.batch, "");
   table.add("train", "micro_batch", layout.micro_batch, "");
   table.add("train", "activation_checkpoint", layout.checkpoint_every, "");
   table.read_toml(toml, place,
                   {"run.grid", "run.order", "run.dtype", "overlap.overlap", "overlap.reduction",
-                   "overlap.split_forward", "overlap.attention_rows", "overlap.norm_rows", "train.batch",
-                   "train.micro_batch", "train.activation_checkpoint"});
+                   "overlap.split_forward", "overlap.attention_rows", "overlap.norm_rows", "overlap.context",
+                   "train.batch", "train.micro_batch", "train.activation_checkpoint"});
   AXONN_CHECK(layout.reduction == "ring", kWhere, place, ": the run sums gradients by the program '", layout.reduction,
               "', and a fit knows rings only: leave this run out");
   AXONN_CHECK(layout.split_forward == 1, kWhere, place, ": the run splits its forward pass in ", layout.split_forward,
@@ -96,6 +98,8 @@ Layout layout_of(const std::string& toml, const std::string& place) {
   AXONN_CHECK(layout.attention_rows == AttentionRows::off, kWhere, place,
               ": the run has attention_rows = ", to_string(layout.attention_rows),
               ", and a fit knows off only: leave this run out");
+  AXONN_CHECK(layout.context == 1, kWhere, place, ": the run has context = ", layout.context,
+              ", and a fit knows 1 only: leave this run out");
   AXONN_CHECK(layout.norm_rows != NormRows::automatic || parse_grid_shape(layout.grid).x == 1, kWhere, place,
               ": the run has norm_rows = auto, and does not say what that was: leave this run out");
   return layout;

@@ -27,7 +27,8 @@ bool better(const PlannedLayout& a, const PlannedLayout& b) {
 
 std::optional<std::string> misfit_of(const NetworkModel& network, const SearchOptions& options, const GridShape& grid) {
   if (auto reason = network.why_impossible(grid)) return reason;
-  if (!holds_context(grid, options.context)) return std::string(to_string(context_axis(grid))) + " % context";
+  if (!holds_context(grid, options.context))
+    return std::string(to_string(context_axis(grid, options.context))) + " % context";
   const auto reason = [&](const char* end) {
     return std::string(options.context.ranks > 1 ? "batch % (z data / context" : "batch % (z data") + end;
   };
@@ -56,13 +57,16 @@ GridPlanner::GridPlanner(const NetworkModel& network, const Machine& machine, co
 
 void GridPlanner::find_choices() {
   const std::vector<int64_t>& level_sizes = *level_sizes_;
+  const auto context_link = [&](const AxisPlacement& placement) {
+    return neighbours_link(placement, context_axis(grid_, options_->context), options_->context.ranks, *machine_);
+  };
   const bool latency = options_->coefficients == Coefficients::trainer;
   const bool exact = options_->mode == BandwidthMode::exact;
   const AxisOrder order = options_->order.value_or(kDefaultOrder);
   if (every_placement()) {
     for (AxisPlacement& placement : placements(grid_, level_sizes)) {
       const AxisLinks links = placed_links(placement, *machine_, options_->multi_level, latency);
-      const AxisLink context = neighbours_link(placement, context_axis(grid_), options_->context.ranks, *machine_);
+      const AxisLink context = context_link(placement);
       choices_.push_back({std::move(placement), links, context});
     }
     return;
@@ -73,12 +77,14 @@ void GridPlanner::find_choices() {
         {std::move(placement), ordered_links(options_->mode, grid_, order, *machine_, level_sizes, latency)});
   } else if (placement) {
     const AxisLinks links = placed_links(*placement, *machine_, options_->multi_level, latency);
-    choices_.push_back({std::move(placement), links});
+    const AxisLink context = context_link(*placement);
+    choices_.push_back({std::move(placement), links, context});
   } else {  // a level ends within an axis that it does not divide
     std::vector<int> nodes(static_cast<size_t>(grid_.ranks()));
     for (size_t rank = 0; rank < nodes.size(); ++rank)
       nodes[rank] = static_cast<int>(static_cast<int64_t>(rank) / machine_->node_size());
-    choices_.push_back({std::nullopt, counted_links(Grid(grid_, order), nodes, *machine_, latency)});
+    const AxisLinks links = counted_links(Grid(grid_, order), nodes, *machine_, latency);
+    choices_.push_back({std::nullopt, links, link_of(links, context_axis(grid_, options_->context))});
   }
 }
 

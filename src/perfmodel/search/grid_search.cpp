@@ -44,10 +44,14 @@ void check_options(const NetworkModel& network, const Machine& machine, const Se
   AXONN_CHECK(options.min_tensor >= 1 && options.max_tensor >= options.min_tensor, where,
               "the tensor degree must be from 1 and its bounds in order, got ", options.min_tensor, " to ",
               options.max_tensor);
-  AXONN_CHECK(options.context.ranks >= 1 && sequence % options.context.ranks == 0, where, "a context of ",
-              options.context.ranks, " ranks must divide the ", sequence, " ", network.tokens, " of a sample");
-  AXONN_CHECK(options.context.ranks == 1 || (options.mode == BandwidthMode::exact && !options.order), where,
-              "a divided context is for mode exact and every placement: remove the mode and the order of axes");
+  const int64_t context = options.context.ranks;
+  AXONN_CHECK(context == 1 || (context > 1 && sequence % (2 * context) == 0), where, "each of ", context,
+              " ranks of a context has two parts of a sample, which has ", sequence, " ", network.tokens,
+              ": give a context whose double divides them");
+  AXONN_CHECK(context == 1 || (options.mode == BandwidthMode::exact && options.coefficients == Coefficients::trainer),
+              where,
+              "a context is counted in mode exact with the coefficients of the trainer: remove --mode and "
+              "--coefficients");
   AXONN_CHECK(options.norm_rows != NormRows::on || network.divides_norms, where, "the norms of ", network.name,
               " need all rows of a sample: give norm rows auto or off");
   AXONN_CHECK(options.norm_rows == NormRows::off || options.coefficients == Coefficients::trainer, where,

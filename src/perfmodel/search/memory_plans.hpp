@@ -8,9 +8,11 @@
 namespace axonn {
 
 // The axis with the ranks that share a sequence.
-inline Axis context_axis(const GridShape& grid) { return grid.z > 1 ? Axis::z : Axis::data; }
+inline Axis context_axis(const GridShape& grid, const ContextSplit& context) {
+  return grid.z == 1 && context.over_data ? Axis::data : Axis::z;
+}
 inline bool holds_context(const GridShape& grid, const ContextSplit& context) {
-  return grid[context_axis(grid)] % context.ranks == 0;
+  return grid[context_axis(grid, context)] % context.ranks == 0;
 }
 // Over how many parts the grid divides a batch by whole samples.
 inline int64_t sample_parts(const GridShape& grid, const ContextSplit& context) {

@@ -38,7 +38,7 @@ void add_context(Pass& pass, const ExchangeSeconds& one, double seconds, bool ag
                  const StepSettings& settings) {
   const double forwards = again ? 2 : 1;
   pass.once.context += forwards * one.forward + one.backward;
-  if (settings.context.gathers || !settings.overlap.all_gather) {
+  if (settings.context.gathers || !settings.overlap.all_reduce) {
     pass.context += forwards * one.forward + one.backward;
     return;
   }

@@ -329,7 +329,7 @@ TEST(GridSearch, ADividedContextNeedsFewerSequencesThanRanks) {
   ASSERT_FALSE(found.layouts.empty());
   for (const PlannedLayout& layout : found.layouts) {
     const GridShape& grid = layout.grid;
-    EXPECT_EQ((grid.z > 1 ? grid.z : grid.data) % 8, 0) << grid.to_string();
+    EXPECT_EQ(grid.z % 8, 0) << grid.to_string();
     EXPECT_EQ(layout.micro_batch * layout.micro_batches * grid.z * grid.data, 4 * 8) << grid.to_string();
     EXPECT_GT(layout.time.communication.context, 0);
   }
@@ -347,7 +347,21 @@ TEST(GridSearch, ADividedContextNeedsFewerSequencesThanRanks) {
   EXPECT_THROW(search_grids(model, machine, {.gpus = 32, .context = {.ranks = 3}}), UserError);
   EXPECT_THROW(search_grids(model, machine, {.gpus = 32, .mode = BandwidthMode::aware, .context = {.ranks = 8}}),
                UserError);
-  EXPECT_THROW(search_grids(model, machine, {.gpus = 32, .order = kDefaultOrder, .context = {.ranks = 8}}), UserError);
+  EXPECT_THROW(search_grids(model, machine, {.gpus = 32, .coefficients = Coefficients::paper, .context = {.ranks = 8}}),
+               UserError);
+  SearchOptions ordered = options;
+  ordered.order = kDefaultOrder;
+  const auto of_order = search_grids(model, machine, ordered);
+  ASSERT_FALSE(of_order.layouts.empty());
+  for (const PlannedLayout& layout : of_order.layouts) EXPECT_GT(layout.time.communication.context, 0);
+  // Other programs put a context on data where no weights are sharded.
+  SearchOptions other = options;
+  other.fixed = {0, 0, 1, 0};
+  EXPECT_TRUE(search_grids(model, machine, other).layouts.empty());
+  other.context.over_data = true;
+  const auto of_data = search_grids(model, machine, other);
+  ASSERT_FALSE(of_data.layouts.empty());
+  for (const PlannedLayout& layout : of_data.layouts) EXPECT_EQ(layout.grid.data % 8, 0) << layout.grid.to_string();
 }
 
 TEST(GridSearch, RefusesWhatNoGridCanMeet) {

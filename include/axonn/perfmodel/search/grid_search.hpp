@@ -62,9 +62,7 @@ struct SearchOptions {
   bool block_messages = false;                        // the same: a block's weights move in one message
   int64_t moment_bytes = 0, logits_chunks = 1;        // as in MemoryOptions; this trainer does not
   int64_t stages = 1, virtual_stages = 1;  // as in StepSettings: the network, the GPUs and the grid are one stage's
-  // As other programs do: sequences divided over ranks of Z, or of data if Z = 1. In mode exact,
-  // and without `order`.
-  ContextSplit context = {};
+  ContextSplit context = {};               // in mode exact, with the coefficients of the trainer
   OverlapSwitches overlap;
   int moments = optimizer_moments(OptimizerKind::adamw);  // elements of optimizer state per weight
   bool divided_update = false;                            // among the replicas

@@ -44,7 +44,7 @@ struct StepSettings {
   // Pipeline of other programs (1F1B; virtual_stages > 1: interleaved), outside of the grid. The
   // table is one stage's.
   int64_t stages = 1, virtual_stages = 1;
-  ContextSplit context = {};   // as other programs have it
+  ContextSplit context = {};
   AxisLink context_link = {};  // the ring over its ranks
 
   bool caches() const { return overlap.cache && coefficients == Coefficients::trainer; }
