@@ -279,8 +279,46 @@ def stream(_):
     return picture
 
 
+def ring(_):
+    picture = Picture(880, 330, "Sequences divided over two ranks along Z: who computes which scores, and when")
+    side, left, top = 48, 110, 60
+    picture.text(left + 2 * side, 28, "scores under the causal mask", 15, bold=True)
+    picture.text(left + 2 * side, 48, "columns: keys and values of parts 0 to 3", 12, PALE)
+    ranks = (0, 1, 1, 0)
+    for part, rank in enumerate(ranks):
+        y = top + side * part
+        picture.text(left - 10, y + side / 2 + 4, f"part {part}, z={rank}", 12, PALE, "end")
+        for keys in range(part + 1):
+            x = left + side * keys
+            corner = "" if keys == part else f"L{x + side} {y}"
+            picture.shapes.append(f'<path d="M{x} {y}{corner}L{x + side} {y + side}L{x} {y + side}z" '
+                                  f'fill="{(BLUE, ORANGE)[rank]}" stroke="{PALE}"/>')
+            picture.text(x + side * (0.3 if keys == part else 0.5), y + side * (0.8 if keys == part else 0.6),
+                         str((rank - ranks[keys]) % 2), 12, INK, bold=True)
+    picture.text(left + 2 * side, top + 4 * side + 22, "number: step of the ring, from 0;", 12, PALE)
+    picture.text(left + 2 * side, top + 4 * side + 38, "in each, both ranks have as many scores", 12, PALE)
+    width, height = 158, 54
+    for row, (name, texts) in enumerate((
+            ("forward", (("my tokens", "queries, keys, values"), ("attend", "the keys that are here"),
+                         ("pass on", "keys and values"))),
+            ("backward", (("my tokens", "and gradients of outputs"), ("attend", "the keys that are here"),
+                          ("pass on", "keys and values"))))):
+        y = 70 + 120 * row
+        picture.text(346, y - 8, name, 13, PALE, "start")
+        for number, (title, line) in enumerate(texts):
+            x = 346 + 176 * number
+            picture.box(x, y, width, height, (GREY, BLUE, GREEN)[number], title, [line])
+            if number:
+                picture.arrow(x - 18, y + height / 2, x - 3, y + height / 2)
+        picture.path([(777, y + height), (777, y + height + 22), (601, y + height + 22), (601, y + height + 3)])
+        picture.text(689, y + height + 18, "N - 1 times, at once", 11, PALE)
+    picture.box(698, 268, width, height, GREEN, "pass on, behind", ["their gradients"])
+    picture.path([(560, 244), (560, 295), (695, 295)])
+    return picture
+
+
 PICTURES = {"losses": losses_of_grids.draw, "map": module_map, "grid": grid, "parameter": parameter, "step": step,
-            "programs": programs, "rows": rows, "stream": stream}
+            "programs": programs, "ring": ring, "rows": rows, "stream": stream}
 
 
 def main(arguments):

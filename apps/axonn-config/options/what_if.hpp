@@ -21,10 +21,11 @@ struct WhatIf {
   }
   bool any() const { return beyond_export() || gathers_keys || context_over_data || block_messages; }
 
-  // The network of the flags; with a pipeline, that of a stage. `context` ranks divide its sequences.
-  // UserError if it does not divide.
+  // The network of the flags; with a pipeline, that of a stage. `context` ranks divide its
+  // sequences. UserError if it does not divide.
   axonn::NetworkModel network(const NetworkFlags& flags, int64_t context) const;
-  // UserError if the options say how they are searched in another way. After those of TrainingFlags.
+  // After TrainingFlags has added its own. UserError if the options say how they are searched in
+  // another way.
   void add_to(axonn::SearchOptions& options) const;
 };
 
