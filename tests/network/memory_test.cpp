@@ -81,6 +81,23 @@ TEST(Memory, OfADividedContextHasTheRowsOfOneRankAndPassesKeysAndValues) {
   EXPECT_THROW(of({.ranks = 0}), UserError);
 }
 
+// Of scores a ring keeps a number per query and head, with dropout, too.
+TEST(Memory, OfAPassedContextHasNoProbabilities) {
+  const GridShape grid = {.x = 4, .y = 2, .z = 8};
+  const ContextSplit context = {.ranks = 8};
+  const auto bytes = [&](const MemoryOptions& options) {
+    return predict_memory(kLarge, grid, options).activation_bytes;
+  };
+  const int64_t fused = bytes({.context = context}), tokens = kLarge.sequence / 8;
+  EXPECT_EQ(bytes({.attention_block = 64, .context = context}), fused);
+  EXPECT_EQ(bytes({.dropout = true, .context = context}) - fused,
+            4 * tokens * (2 * kLarge.layers + 1) * kLarge.hidden / 2);
+  // Half of the logarithms, and half of the queries and outputs once more.
+  EXPECT_EQ(bytes({.attention_rows = true, .context = context}) - fused,
+            4 * tokens * kLarge.layers * (kLarge.hidden / 4 - kLarge.heads / 4 / 2));
+  EXPECT_EQ(8 * bytes({.document_mask = true, .context = context}), bytes({.document_mask = true}));
+}
+
 TEST(Memory, FollowsTheWidthOfTheMlp) {
   DecoderShape narrow = kGpt2;
   narrow.mlp_hidden = 3 * kGpt2.hidden;  // by default 4 * hidden

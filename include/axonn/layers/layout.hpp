@@ -15,8 +15,9 @@ namespace axonn {
 class Context;
 
 // The place of an activation's features (its last dim): replicated, or split over X or Y, segment
-// by segment (q|k|v, skip|x). Rows are always split over Z and data. It is a value: layers compare
-// it and refuse any layout but the one they need.
+// by segment (q|k|v, skip|x). Rows are always split over Z and data, or their tokens are
+// (ForwardSchedule::context). It is a value: layers compare it and refuse any layout but the one
+// they need.
 struct Layout {
   std::optional<Axis> axis;
   std::vector<int64_t> segments = {};  // sizes of the segments, each split separately; empty: one

@@ -14,7 +14,8 @@
 
 // How well a network predicts texts, and which endings it takes for the likely ones. Every rank of
 // the grid calls these functions with the same texts, and gets the same numbers. Rows are divided
-// over Z and data. Sums are in fp64, and added in the order of the texts on every grid.
+// over Z and data (Context::row_share()). Sums are in fp64, and added in the order of the texts on
+// every grid.
 namespace axonn {
 
 // A text of which a network predicts the last `scored` tokens, each from all tokens before it.
