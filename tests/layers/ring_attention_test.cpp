@@ -42,7 +42,7 @@ std::vector<Case> cases() {
           {"a short window", 20, heads_of(4, 3)},
           {"a window of a part", 20, heads_of(12, 20)},
           {"a long window", 20, heads_of(12, 47)},
-          {"a window of several blocks", 260, heads_of(4, 300)},
+          {"a window of several parts", 70, heads_of(4, 200)},
           {"dropout", 7, heads_of(4, 0, 0.3)},
           {"dropout in a window", 4, heads_of(12, 5, 0.3)},
           {"documents", 6, heads_of(4), true},
