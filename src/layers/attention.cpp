@@ -170,7 +170,6 @@ Tensor attended_by_rows(Context& context, const AttentionHeads& heads, const Att
   return record(join_rows(rows, {std::move(first_comes), rows.gather(second.detach())}), {first, second})[0];
 }
 
-// Each rank of a ring has its own tokens; the ranks along `rows` may divide these.
 Tensor attended_by_ring(Context& context, const AttentionHeads& heads, const AttentionOptions& options,
                         const Tensor& documents, std::optional<Axis> rows) {
   return ring_attention(context, {heads.queries, heads.keys, heads.values},
@@ -206,8 +205,7 @@ AttentionHeads split_heads(Context& context, const Value& qkv, const AttentionOp
   check_layout(qkv, qkv.features, Layout::over(options.axis, {heads * features, keys * features, keys * features}),
                kWhere);
   AXONN_CHECK(qkv.tensor.dim() >= 3, kWhere, "needs (batch, sequence, features), got sizes ", qkv.tensor.sizes());
-  const auto sizes = qkv.tensor.sizes();
-  const int64_t tokens = c10::multiply_integers(sizes.slice(1, sizes.size() - 2));
+  const int64_t tokens = c10::multiply_integers(qkv.tensor.sizes().slice(1, qkv.tensor.sizes().size() - 2));
   HeadsRotation rotation{.rotary = options.rotary, .first = first, .runs = {TokenRun{{0, tokens}, 0}}};
   if (divides_sequences(context, options)) rotation.runs = my_runs(context, tokens);
   const auto parts =
