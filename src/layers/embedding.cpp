@@ -201,10 +201,9 @@ void PositionsImpl::check(const Value& input) const {
   check_layout(input, options_.features, Layout::over(options_.feature_axis).with_rows(input.layout.rows),
                "layers.positions");
   const std::vector<int64_t> tokens = input.leading();
-  const int64_t ranks = context().options().forward.context;
-  AXONN_CHECK(tokens.size() == 2 && tokens[1] * ranks <= options_.length, "layers.positions",
-              "needs (batch, sequence <= ", options_.length, ", features), got sizes ", input.tensor.sizes(),
-              ranks == 1 ? "" : detail::concatenate(" on each of ", ranks, " ranks of a sequence"));
+  const int64_t most = options_.length / context().options().forward.context;  // on a rank
+  AXONN_CHECK(tokens.size() == 2 && tokens[1] <= most, "layers.positions", "needs (batch, sequence <= ", most,
+              ", features), got sizes ", input.tensor.sizes());
 }
 
 Value PositionsImpl::forward(const Value& input, const Tensor& places) {

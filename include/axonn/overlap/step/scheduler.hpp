@@ -112,7 +112,8 @@ class Scheduler {
 
   // Sends `mine` to the next rank of a ring, and puts what the rank before sends into `coming`, of
   // the same sizes and type. Both are contiguous; `neighbours` are indices in the group along
-  // `axes`. Every rank of the ring calls it. The log has the message once, at its receiver.
+  // `axes`. Every rank of the ring calls it. The log has both messages; only the one that comes has
+  // bytes, so those of all ranks are what moved.
   Passing pass_on(const at::Tensor& mine, const at::Tensor& coming, AxisSet axes, RingNeighbours neighbours,
                   std::string_view tag);
 
