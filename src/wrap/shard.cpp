@@ -103,11 +103,9 @@ WrappedModule shard(Context& context, torch::nn::Module& module, const ShardOpti
 WrappedModule wrap_module(Context& context, torch::nn::Module& module, const ShardOptions& options,
                           const std::function<ParallelPlan()>& plan_for) {
   AXONN_CHECK(!context.planned(), kWhere, "Context::plan() has no ranks to shard a module over; construct a Context");
-  AXONN_CHECK(
-      context.options().forward.context == 1, kWhere,
-      "context divides the sequences of axonn's decoders, and a wrapped module has whole ones; choose context = "
-      "1, got ",
-      context.options().forward.context);
+  AXONN_CHECK(context.options().forward.context == 1, kWhere,
+              "context divides sequences of axonn's decoders, and a wrapped module has whole ones; choose 1, got ",
+              context.options().forward.context);
   Communicator& everyone = context.communicators().on_cpu(kEveryone);
   ParallelPlan plan;
   FoundUnits found;

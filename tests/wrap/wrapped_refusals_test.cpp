@@ -86,7 +86,10 @@ TEST(WrappedRefusals, ModulesThatCannotBeSharded) {
   EXPECT_USER_ERROR(shard(context, *net), "'first.weight'", "wrapped before");
   Context plan = Context::plan({.data = 2});
   EXPECT_USER_ERROR(shard(plan, *frozen), "Context::plan()");
-  if (test_environment().ranks() == 1) return;
+  const int ranks = test_environment().ranks();
+  if (ranks == 1) return;
+  Context divided(test_environment(), {.z = ranks}, {.dtype = at::kDouble, .forward = {.context = ranks}});
+  EXPECT_USER_ERROR(shard(divided, *frozen), "context divides sequences", "choose 1, got " + std::to_string(ranks));
   torch::nn::Linear different(40, 40 + test_environment().rank());
   different->to(torch::kDouble);
   EXPECT_USER_ERROR(shard(context, *different), "rank 1 has 'weight' [41, 40]", "rank 0 has 'weight' [40, 40]");
