@@ -72,6 +72,23 @@ TEST(DropoutMaskOnTheDevice, EqualsTheCpusOfAttention) {
               {{0, 0, keys}});
 }
 
+// Two runs of 4 tokens of each sequence of 24; the rows begin in the second run.
+TEST(DropoutMaskOnTheDevice, EqualsTheCpusOfDividedSequences) {
+  expect_same({.seed = 3,
+               .stream = 5,
+               .probability = 0.3,
+               .rows = 11,
+               .width = 9,
+               .first = 36,
+               .first_row = 5,
+               .middle = 2,
+               .inner = 4,
+               .outer_stride = 216,
+               .middle_stride = 108,
+               .inner_stride = 9},
+              {{0, 0, 9}});
+}
+
 TEST(DropoutMaskOnTheDevice, CountsFromAnOrigin) {
   const int64_t sample = 7 * 9, origin = int64_t{3} << 40;
   DropoutMask mask{.seed = 5, .probability = 0.4, .rows = 14, .width = 9, .inner = 14, .inner_stride = 9};
