@@ -84,7 +84,8 @@ struct MemoryPrediction {
 
   // Temporaries of one block's backward: 2 m h/Y for the residual stream's gradient and 2 m f/X
   // around the GELU. They never exist at the same time as the logits. With a divided context also
-  // keys, values and their gradients: of all ranks if they are gathered, else of two ranks.
+  // keys, values and their gradients: of all ranks if they are gathered, else of two ranks, and
+  // two sums of gradients, in fp32 or fp64.
   int64_t block_bytes = 0;
 
   int64_t total_bytes() const;  // the sum, with the larger of the last two

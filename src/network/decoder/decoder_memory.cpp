@@ -153,11 +153,14 @@ int64_t activation_elements(const DecoderShape& shape, const GridShape& grid, in
   return rows * (elements + 2 * h + (shape.norm_bias ? 2 : 1) + (options.dropout ? h : 0));
 }
 
-// Keys, values and their gradients of other ranks' tokens that a rank has at a time.
-int64_t passed_elements(const DecoderShape& shape, const GridShape& grid, int64_t rows, const ContextSplit& context) {
+// Keys, values and their gradients of other ranks' tokens that a rank has at a time. Two gradients
+// of a ring, the rank's own and those that it adds next, are in fp32 or fp64.
+int64_t passed_bytes(const DecoderShape& shape, const GridShape& grid, int64_t rows, const MemoryOptions& options) {
+  const ContextSplit& context = options.context;
   if (context.ranks == 1) return 0;
-  const int64_t per_token = 4 * ceil_divide(shape.keys() * shape.features_of_head(), grid.x);
-  return per_token * rows * (context.gathers ? context.ranks : 2);
+  const int64_t e = options.element_bytes, wide = std::max<int64_t>(e, 4);
+  return 4 * ceil_divide(shape.keys() * shape.features_of_head(), grid.x) * rows *
+         (context.gathers ? context.ranks * e : 2 * e + wide);
 }
 
 }  // namespace
@@ -175,9 +178,8 @@ MemoryPrediction predict_memory(const DecoderShape& shape, const GridShape& grid
   memory.activation_bytes = activation_elements(shape, grid, rows, options) * e;
   memory.logits_bytes = options.logits_copies * ceil_divide(rows, options.logits_chunks) *
                         Dim::padded(shape.vocabulary, Axis::x).local_size(grid, {}) * e;
-  memory.block_bytes = (rows * (2 * over_y + (1 + shape.halves()) * ceil_divide(widest, grid.x)) +
-                        passed_elements(shape, grid, rows, options.context)) *
-                       e;
+  memory.block_bytes = rows * (2 * over_y + (1 + shape.halves()) * ceil_divide(widest, grid.x)) * e +
+                       passed_bytes(shape, grid, rows, options);
   return memory;
 }
 
