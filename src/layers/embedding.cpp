@@ -227,10 +227,9 @@ Value PositionsImpl::at_places(const Value& input, const Tensor& places) {
 
 Value PositionsImpl::forward(const Value& input) {
   check(input);
-  if (!input.layout.rows.empty() || context().options().forward.context > 1) {
-    const std::vector<int64_t> tokens = input.leading();
+  const std::vector<int64_t> tokens = input.leading();
+  if (!input.layout.rows.empty() || context().options().forward.context > 1)
     return at_places(input, my_places(context(), tokens[1], input.tensor.device()).expand(tokens).contiguous());
-  }
   return {record(std::make_unique<PositionsOperation>(weight_), input.tensor, {&weight_}), input.features,
           input.layout};
 }
