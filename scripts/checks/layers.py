@@ -23,7 +23,7 @@ TABLE = {
     "tune": (["core", "terms", "coconet"], [TORCH, MPI]),
     "transport": (["core", "grid"], [r"(torch/(?!csrc/distributed/)|ATen|c10/)"]),
     "comm": (["core", "grid", "transport"], [r"torch/", MPI]),
-    "kernels": (["core", "comm", "coconet"], [MPI]),
+    "kernels": (["core", "grid", "comm", "coconet"], [MPI]),
     "overlap": (["core", "grid", "terms", "comm", "coconet", "tune", "kernels"], [MPI]),
     "layers": (["core", "grid", "terms", "comm", "coconet", "kernels", "overlap"], [MPI]),
     "optim": (["core", "grid", "terms", "comm", "coconet", "tune", "kernels", "overlap", "layers"], [MPI]),
