@@ -1,28 +1,22 @@
 #include "axonn/layers/attention.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <optional>
 #include <tuple>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/scaled_dot_product_attention.h>
-#include <ATen/ops/softmax.h>
 #include <ATen/ops/zeros.h>
 
 #include "axonn/core/error.hpp"
 #include "axonn/layers/my_tokens.hpp"
-#include "axonn/layers/dropout.hpp"
 #include "layers/ops/attention_operation.hpp"
 #include "layers/ops/divided_rows.hpp"
 #include "layers/ops/heads_operation.hpp"
-#include "layers/ops/later_queries.hpp"
+#include "layers/ops/library_attention.hpp"
 #include "layers/ops/ring_attention.hpp"
+#include "layers/ops/tiled_attention.hpp"
 
 namespace axonn {
 namespace {
@@ -44,93 +38,35 @@ void check_heads(const Context& context, const AttentionHeads& heads, const Atte
   }
 }
 
-// Whether each of `queries` sees each of `keys`: query i is at the place of key first + i.
-Tensor seen(int64_t queries, int64_t keys, int64_t first, int64_t window, const Tensor& like) {
-  const Tensor before = at::ones({queries, keys}, like.options().dtype(at::kBool)).tril(first);
-  return window > 0 ? before.triu(first - window + 1) : before;
-}
-
-// The sequence that some queries are rows of, from `first` on.
-struct Place {
-  int64_t first, sequence;
-};
-
-// Of document_mask(), what these queries see of these keys, within the window.
-Tensor mask_of(const Tensor& documents, const AttentionHeads& heads, const Place& place, int64_t window) {
-  if (!documents.defined()) return documents;
-  const int64_t queries = heads.queries.size(1), keys = heads.keys.size(1);
-  const Tensor mask = documents.narrow(2, place.first, queries).narrow(3, 0, keys);
-  return window == 0 ? mask
-                     : mask.masked_fill(seen(queries, keys, place.first, window, heads.queries).logical_not(),
-                                        -std::numeric_limits<double>::infinity());
-}
-
-// Blocks of queries, which are those of the last of the keys' places, each with the keys that it
-// sees.
-Tensor attention_in_blocks(const Tensor& q, const Tensor& k, const Tensor& v, int64_t window) {
-  constexpr int64_t kQueries = 512;
-  std::vector<Tensor> outputs;
-  for (int64_t begin = 0; begin < q.size(2); begin += kQueries) {
-    const int64_t queries = std::min(kQueries, q.size(2) - begin), place = k.size(2) - q.size(2) + begin,
-                  first = window > 0 ? std::max<int64_t>(0, place - window + 1) : 0, keys = place + queries - first;
-    outputs.push_back(at::scaled_dot_product_attention(q.narrow(2, begin, queries), k.narrow(2, first, keys),
-                                                       v.narrow(2, first, keys),
-                                                       seen(queries, keys, place - first, window, q)));
-  }
-  return outputs.size() == 1 ? outputs.front() : at::cat(outputs, 2);
-}
-
-// LibTorch's fused attention cannot drop by global position, so dropout takes this path.
-Tensor attention_with_dropout(Context& context, const Tensor& q, const Tensor& k, const Tensor& v,
-                              const AttentionOptions& options, const Place& place, const Tensor& added) {
-  Tensor scores = at::matmul(q, k.transpose(-2, -1)) / std::sqrt(static_cast<double>(q.size(-1)));
-  if (added.defined())
-    scores = scores + added;
-  else if (options.causal)
-    scores = scores.masked_fill(seen(q.size(2), k.size(2), place.first, options.window, q).logical_not(),
-                                -std::numeric_limits<double>::infinity());
-  const Tensor kept = dropout_attention(context, at::softmax(scores, -1), options.dropout, options.dropout_name,
-                                        {.first_head = q.size(1) * context.at()[options.axis],
-                                         .heads = options.heads,
-                                         .first_query = place.first,
-                                         .sequence = place.sequence});
-  return at::matmul(kept, v);
-}
-
-// By LibTorch's fused kernel, without dropout.
-Tensor attention_by_fused_kernel(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
-                                 const Tensor& added) {
-  if (added.defined()) return at::scaled_dot_product_attention(q, k, v, added);
-  const bool later = q.size(2) < k.size(2);  // the kernel's own causal mask begins both at 0
-  if (!options.causal || (options.window == 0 && !later))
-    return at::scaled_dot_product_attention(q, k, v, {}, 0.0, options.causal);
-  return options.window == 0 && q.is_cpu() ? record(later_queries(), {q, k, v})[0]
-                                           : attention_in_blocks(q, k, v, options.window);
+AttentionTerms terms_of(const AttentionOptions& options, const Tensor& documents) {
+  return {.sight = {.causal = options.causal, .window = options.window},
+          .heads = options.heads,
+          .axis = options.axis,
+          .dropout = options.dropout,
+          .dropout_name = options.dropout_name,
+          .documents = documents};
 }
 
 // Attention of some rows of queries to the keys from 0 on that they may see, and the values:
 // (batch, rows, features on this rank). options.window is shorter than the sequence.
-Tensor attended(Context& context, const AttentionHeads& heads, const AttentionOptions& options, const Place& place,
+Tensor attended(Context& context, const AttentionHeads& heads, const AttentionOptions& options, const QueryRows& place,
                 const Tensor& documents) {
   const auto& [queries, keys, values] = heads;
-  const int64_t rows = queries.size(1), here = queries.size(2),
-                block = attention_block(place.sequence, queries.device());
+  const int64_t rows = queries.size(1), block = attention_block(place.sequence, queries.device());
   if (rows == 0) return queries.flatten(2);
-  const Tensor added = mask_of(documents, heads, place, options.window);
-  if (options.causal && options.dropout == 0 && block > 0 && queries.numel() > 0 && !added.defined()) {
+  const bool on_cpu = queries.is_cpu() && queries.numel() > 0;
+  if (on_cpu && options.causal && options.dropout == 0 && block > 0 && !documents.defined()) {
     const bool wide = queries.element_size() == 2 && context.options().attention == AttentionProducts::fp32;
     const at::ScalarType products = wide ? at::kFloat : queries.scalar_type();
     return record(attention_operation({.rows = block, .window = options.window, .products = products}),
                   {queries, keys, values})[0];
   }
-  // (batch, heads, rows, features of a head): each head of keys, as often as queries share it
-  const auto for_queries = [here](const Tensor& some) {
-    return (some.size(2) == here ? some : some.repeat_interleave(here / some.size(2), 2)).transpose(1, 2);
-  };
-  const Tensor q = queries.transpose(1, 2), k = for_queries(keys), v = for_queries(values);
-  const Tensor mixed = options.dropout > 0 ? attention_with_dropout(context, q, k, v, options, place, added)
-                                           : attention_by_fused_kernel(q, k, v, options, added);
-  return mixed.transpose(1, 2).reshape({queries.size(0), rows, here * queries.size(3)});
+  if (on_cpu && (options.causal || options.dropout > 0)) {
+    const Tensor mine = documents.defined() ? documents.narrow(2, place.first, rows) : documents;
+    return record(tiled_attention(context, terms_of(options, mine), place.first, place.sequence),
+                  {queries, keys, values})[0];
+  }
+  return library_attention(context, heads, options, place, documents);
 }
 
 // Whether ranks along Z have other tokens of the same sequences.
@@ -173,13 +109,7 @@ Tensor attended_by_rows(Context& context, const AttentionHeads& heads, const Att
 Tensor attended_by_ring(Context& context, const AttentionHeads& heads, const AttentionOptions& options,
                         const Tensor& documents, std::optional<Axis> rows) {
   return ring_attention(context, {heads.queries, heads.keys, heads.values},
-                        {.sight = {.causal = options.causal, .window = options.window},
-                         .heads = options.heads,
-                         .axis = options.axis,
-                         .dropout = options.dropout,
-                         .dropout_name = options.dropout_name,
-                         .documents = documents,
-                         .rows = rows});
+                        {.terms = terms_of(options, documents), .rows = rows});
 }
 
 }  // namespace

@@ -109,13 +109,14 @@ Tensor attention_dropout(const Context& context, const Tensor& like, double prob
   const Context::Samples samples = samples_of(context);
   const int64_t local_heads = like.size(1), queries = like.size(2), keys = like.size(3);
   const int64_t of_head = place.sequence * place.sequence, of_sample = place.heads * of_head;
+  const int64_t first_sample = samples.first + place.first_sample;
   const DropoutDraw what{
       .mask = {.seed = samples.seed,
                .stream = philox_stream("dropout", name),
                .probability = probability,
                .rows = like.size(0) * local_heads * queries,
                .width = keys,
-               .first = samples.first * of_sample + place.first_head * of_head + place.first_query * place.sequence,
+               .first = first_sample * of_sample + place.first_head * of_head + place.first_query * place.sequence,
                .origin = pointer_to(samples.origin),
                .sample = of_sample,
                .middle = local_heads,

@@ -13,9 +13,10 @@ namespace axonn {
 Value dropout(Context& context, const Value& value, double probability, const std::string& name);
 
 // The place of a tensor (batch, local heads, queries, keys) among all (heads, sequence, sequence)
-// probabilities of a sample: it has heads from `first_head` on, rows from `first_query` on, and
-// keys from `first_key` on.
+// probabilities of a sample: it has samples from the rank's number `first_sample` on, heads from
+// `first_head` on, rows from `first_query` on, and keys from `first_key` on.
 struct ProbabilitiesPlace {
+  int64_t first_sample = 0;
   int64_t first_head = 0, heads = 0;
   int64_t first_query = 0, first_key = 0, sequence = 0;
 };

@@ -122,7 +122,7 @@ class AttentionTiles : public AttentionByBlocks {
     grad_output_ = grad_output.detach();
     logarithms_ = result.logarithms;
     dots_ = (wide(grad_output_) * wide(result.output)).sum(-1);
-    dots_ = dots_.view({batch_, -1, key_heads_, group_}).transpose(1, 2).reshape(logarithms_.sizes());
+    dots_ = dots_.view({batch_, queries_.size(1), key_heads_, group_}).transpose(1, 2).reshape(logarithms_.sizes());
     grad_queries_ = at::zeros(by_key_head(features_), wide_);
   }
 
@@ -140,11 +140,11 @@ class AttentionTiles : public AttentionByBlocks {
   Tensor grad_queries() const override { return by_token(grad_queries_); }
 
  private:
-  std::vector<int64_t> by_key_head(int64_t each) const {
-    return {batch_, key_heads_, queries_.size(1) * group_, each};
-  }
+  std::vector<int64_t> by_key_head(int64_t each) const { return {batch_, key_heads_, queries_.size(1) * group_, each}; }
   Tensor by_token(const Tensor& some /* (batch, kv, q g, f) */) const {
-    return some.view({batch_, key_heads_, -1, group_, features_}).transpose(1, 2).reshape(queries_.sizes());
+    return some.view({batch_, key_heads_, queries_.size(1), group_, features_})
+        .transpose(1, 2)
+        .reshape(queries_.sizes());
   }
   Tensor wide(const Tensor& some) const { return some.detach().to(wide_.dtype()).contiguous(); }
 
@@ -188,8 +188,7 @@ class AttentionTiles : public AttentionByBlocks {
                       begin = rules_.sight.window > 0 ? std::max<int64_t>(0, own + 1 - rules_.sight.window) : 0;
         for (int64_t j = 0; j < group_; ++j) {
           const int64_t number = query * group_ + j;
-          row(number,
-              ScoreRow<T>{.scores = data + number * stride, .columns = stride, .begin = begin, .end = end},
+          row(number, ScoreRow<T>{.scores = data + number * stride, .columns = stride, .begin = begin, .end = end},
               added.row(j, query), factors.row(j, query));
         }
       }
@@ -205,10 +204,10 @@ class AttentionTiles : public AttentionByBlocks {
     for (const AttentionBlock& block : blocks) {
       const Tensor scores = tile(2, queries, block);
       multiply(scores, queries, keys_of(keys, block).t(), false);
-      for_rows(scores, head, block, [&](int64_t i, const ScoreRow<T>& row, const T* added, const T* factors)
-                                        AXONN_INLINE_LAMBDA {
-        see(row, added, factors, SeenSoFar<T>{greatest[i], sums[i], outputs + i * features_, features_});
-      });
+      for_rows(scores, head, block,
+               [&](int64_t i, const ScoreRow<T>& row, const T* added, const T* factors) AXONN_INLINE_LAMBDA {
+                 see(row, added, factors, SeenSoFar<T>{greatest[i], sums[i], outputs + i * features_, features_});
+               });
       multiply(output, scores, keys_of(values, block), true);
     }
   }
@@ -230,10 +229,10 @@ class AttentionTiles : public AttentionByBlocks {
       multiply(scores, queries, keys_of(keys, block).t(), false);
       multiply(changes, grads, keys_of(values, block).t(), false);
       T* const change = numbers(changes);
-      for_rows(scores, head, block, [&](int64_t i, const ScoreRow<T>& row, const T* added, const T* factors)
-                                        AXONN_INLINE_LAMBDA {
-        see_backward(row, change + i * row.columns, added, factors, logarithms[i], dots[i]);
-      });
+      for_rows(scores, head, block,
+               [&](int64_t i, const ScoreRow<T>& row, const T* added, const T* factors) AXONN_INLINE_LAMBDA {
+                 see_backward(row, change + i * row.columns, added, factors, logarithms[i], dots[i]);
+               });
       multiply(keys_of(grad_values, block), scores.t(), grads, true);
       multiply(keys_of(grad_keys, block), changes.t(), queries, true);
       multiply(grad_queries, changes, keys_of(keys, block), true, scale_);
@@ -246,10 +245,10 @@ class AttentionTiles : public AttentionByBlocks {
   BlockSizes most_;
   at::TensorOptions wide_;
   AttentionRules rules_;
-  Tensor greatest_, sums_, output_;   // so far: (batch, kv, q g, 1 or f)
-  Tensor grad_output_;                // (batch, q, heads, f)
-  Tensor logarithms_, dots_;          // (batch, kv, q g, 1): of sums; of outputs with their gradients
-  Tensor grad_queries_;               // (batch, kv, q g, f)
+  Tensor greatest_, sums_, output_;  // so far: (batch, kv, q g, 1 or f)
+  Tensor grad_output_;               // (batch, q, heads, f)
+  Tensor logarithms_, dots_;         // (batch, kv, q g, 1): of sums; of outputs with their gradients
+  Tensor grad_queries_;              // (batch, kv, q g, f)
 };
 
 }  // namespace

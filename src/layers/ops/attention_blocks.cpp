@@ -1,6 +1,5 @@
 #include "layers/ops/attention_blocks.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -12,28 +11,16 @@
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/zeros.h>
 
+#include "kernels/cpu/attention_tiles.hpp"
+
 namespace axonn {
 namespace {
 
 using at::Tensor;
 
-constexpr int64_t kQueries = 256, kKeys = 512;
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
 int64_t last_of(const TokenRun& run) { return run.place + run.rows.size() - 1; }
-
-// Tokens from `first` to `last` of a run.
-TokenRun tokens_of(const TokenRun& run, int64_t first, int64_t last) {
-  const int64_t begin = run.rows.begin + first - run.place;
-  return {{begin, begin + last + 1 - first}, first};
-}
-
-// The first and last token that any of `queries` sees; nothing if first > last.
-Range seen_by(const TokenRun& queries, const Sight& sight, const TokenRun& keys) {
-  const int64_t first = sight.window > 0 ? queries.place - sight.window + 1 : 0,
-                last = sight.causal ? last_of(queries) : last_of(keys);
-  return {std::max(first, keys.place), std::min(last, last_of(keys))};
-}
 
 // The keys of a block that are hidden from each of its queries: (queries, keys); undefined: none.
 Tensor hidden_in(const AttentionBlock& block, const Sight& sight, const Tensor& like) {
@@ -56,27 +43,12 @@ Tensor heads_first(const Tensor& rows /* (batch, q, heads, f) */, at::ScalarType
 
 }  // namespace
 
-std::vector<AttentionBlock> attention_blocks(const std::vector<TokenRun>& queries, const std::vector<TokenRun>& keys,
-                                             const Sight& sight) {
-  std::vector<AttentionBlock> blocks;
-  for (const TokenRun& some : queries)
-    for (int64_t query = some.place; query <= last_of(some); query += kQueries) {
-      const TokenRun rows = tokens_of(some, query, std::min(query + kQueries - 1, last_of(some)));
-      for (const TokenRun& others : keys) {
-        const auto [first, last] = seen_by(rows, sight, others);
-        for (int64_t key = first; key <= last; key += kKeys)
-          blocks.push_back({rows, tokens_of(others, key, std::min(key + kKeys - 1, last))});
-      }
-    }
-  return blocks;
-}
-
-BlockedAttention::BlockedAttention(const Tensor& queries, int64_t key_heads, Options options)
+BlockedAttention::BlockedAttention(const Tensor& queries, int64_t key_heads, AttentionRules rules)
     : heads_(queries.size(2)),
       key_heads_(key_heads),
       type_(queries.scalar_type() == at::kDouble ? at::kDouble : at::kFloat),
       scale_(1 / std::sqrt(static_cast<double>(queries.size(3)))),
-      options_(std::move(options)),
+      rules_(std::move(rules)),
       queries_(queries.transpose(1, 2)) {}
 
 // A query that has seen nothing so far has the greatest score -infinity, and sums of 0.
@@ -100,14 +72,24 @@ Tensor BlockedAttention::rows_of(const Tensor& by_head, const AttentionBlock& bl
   return by_head.narrow(2, block.queries.rows.begin, block.queries.rows.size());
 }
 
+Tensor BlockedAttention::of_block(const AttentionRules::OfPart& rule, const AttentionBlock& block,
+                                  const Tensor& like) const {
+  if (!rule) return {};
+  return rule({.block = block, .samples = {0, queries_.size(0)}, .heads = {0, heads_}}, like);
+}
+
 // (batch, heads, r, n) of queries (batch, kv, g r, f) and keys (batch, kv, n, f).
 Tensor BlockedAttention::scores_of(const Tensor& queries, const Tensor& keys, const AttentionBlock& block) const {
   Tensor scores = ungrouped(at::matmul(queries, keys.transpose(2, 3))).mul_(scale_);
-  if (const Tensor hidden = hidden_in(block, options_.sight, scores); hidden.defined())
+  if (const Tensor hidden = hidden_in(block, rules_.sight, scores); hidden.defined())
     scores.masked_fill_(hidden, kHidden);
-  if (options_.added)
-    if (const Tensor added = options_.added(block, scores); added.defined()) scores.add_(added);
+  if (const Tensor added = of_block(rules_.added, block, scores); added.defined()) scores.add_(added);
   return scores;
+}
+
+void BlockedAttention::attend(const std::vector<TokenRun>& queries, const std::vector<TokenRun>& keys,
+                              const Tensor& keys_values) {
+  for (const AttentionBlock& block : attention_blocks(queries, keys, rules_.sight)) attend(block, keys_values);
 }
 
 void BlockedAttention::attend(const AttentionBlock& block, const Tensor& keys_values) {
@@ -120,22 +102,27 @@ void BlockedAttention::attend(const AttentionBlock& block, const Tensor& keys_va
   const Tensor shrunk = (before - from).exp_();
   scores.sub_(from).exp_();
   sums.mul_(shrunk).add_(scores.sum(-1, /*keepdim=*/true));
-  if (options_.dropped)
-    if (const Tensor factors = options_.dropped(block, scores); factors.defined()) scores.mul_(factors);
+  if (const Tensor factors = of_block(rules_.dropped, block, scores); factors.defined()) scores.mul_(factors);
   output.mul_(shrunk).add_(ungrouped(at::matmul(grouped(scores), of_keys(1))));
   before.copy_(greatest);
 }
 
-BlockedAttention::Result BlockedAttention::end() {
+AttentionByBlocks::Result BlockedAttention::end() {
   const Tensor output = output_.div_(sums_).transpose(1, 2);
-  return {.output = output.to(queries_.scalar_type()).contiguous(), .sums = sums_.log_().add_(greatest_)};
+  return {.output = output.to(queries_.scalar_type()).contiguous(), .logarithms = sums_.log_().add_(greatest_)};
 }
 
 void BlockedAttention::begin_backward(const Result& result, const Tensor& grad_output) {
   grad_output_ = heads_first(grad_output, type_);
-  logarithms_ = result.sums;
+  logarithms_ = result.logarithms;
   dots_ = (grad_output_ * heads_first(result.output, type_)).sum(-1, /*keepdim=*/true);
   grad_queries_ = at::zeros(queries_.sizes(), queries_.options().dtype(type_));
+}
+
+void BlockedAttention::attend_backward(const std::vector<TokenRun>& queries, const std::vector<TokenRun>& keys,
+                                       const Tensor& keys_values, const Tensor& to) {
+  for (const AttentionBlock& block : attention_blocks(queries, keys, rules_.sight))
+    attend_backward(block, keys_values, to);
 }
 
 void BlockedAttention::attend_backward(const AttentionBlock& block, const Tensor& keys_values, const Tensor& to) {
@@ -148,15 +135,19 @@ void BlockedAttention::attend_backward(const AttentionBlock& block, const Tensor
   const Tensor probabilities = scores_of(queries, keys, block).sub_(rows_of(logarithms_, block)).exp_();
   Tensor changes = ungrouped(at::matmul(grad, values.transpose(2, 3)));  // gradients: probabilities', then scores'
   Tensor kept = probabilities;
-  if (options_.dropped)
-    if (const Tensor factors = options_.dropped(block, probabilities); factors.defined()) {
-      kept = probabilities * factors;
-      changes.mul_(factors);
-    }
+  if (const Tensor factors = of_block(rules_.dropped, block, probabilities); factors.defined()) {
+    kept = probabilities * factors;
+    changes.mul_(factors);
+  }
   of_keys(to, 1).add_(at::matmul(grouped(kept).transpose(2, 3), grad));
   changes.sub_(rows_of(dots_, block)).mul_(probabilities).mul_(scale_);
   of_keys(to, 0).add_(at::matmul(grouped(changes).transpose(2, 3), queries));
   rows_of(grad_queries_, block).add_(ungrouped(at::matmul(grouped(changes), keys)));
+}
+
+std::unique_ptr<AttentionByBlocks> attention_by_blocks(const Tensor& queries, int64_t key_heads, AttentionRules rules) {
+  if (queries.is_cpu()) return attention_tiles(queries, key_heads, std::move(rules));
+  return std::make_unique<BlockedAttention>(queries, key_heads, std::move(rules));
 }
 
 }  // namespace axonn

@@ -10,7 +10,6 @@
 #include <ATen/ops/zeros.h>
 
 #include "axonn/layers/my_tokens.hpp"
-#include "layers/feature_dropout.hpp"
 #include "layers/ops/attention_blocks.hpp"
 #include "layers/ops/divided_rows.hpp"
 #include "layers/ops/heads_operation.hpp"
@@ -75,24 +74,23 @@ struct QueryPlace {
 // queries (batch, q, heads, f), keys and values (batch, k, heads of keys, f) -> (batch, q, heads f)
 class RingAttention : public TensorOperation {
  public:
-  RingAttention(Context& context, RingAttentionOptions options, QueryPlace queries)
+  RingAttention(Context& context, AttentionTerms terms, QueryPlace queries)
       : context_(context),
         ring_(ring_of(context)),
-        options_(std::move(options)),
+        terms_(std::move(terms)),
         queries_(std::move(queries)),
         samples_(context.samples()) {}
   std::string name() const override { return "ring_attention"; }
 
   std::vector<Tensor> forward(const std::vector<Tensor>& inputs) override {
     for (size_t i = 0; i < inputs_.size(); ++i) inputs_[i].keep(inputs[i]);
-    BlockedAttention attention(inputs[0], inputs[1].size(2), how());
-    attention.begin();
+    const auto attention = attention_by_blocks(inputs[0], inputs[1].size(2), rules());
+    attention->begin();
     Travelling both(context_, sizes_of_both(inputs[1]), inputs[1].options());
-    put(both.here(), inputs[1], inputs[2]);
-    go_round(both, [&](int, const std::vector<AttentionBlock>& blocks) {
-      for (const AttentionBlock& block : blocks) attention.attend(block, both.here());
-    });
-    result_ = attention.end();
+    put_both(both.here(), inputs[1], inputs[2]);
+    go_round(both,
+             [&](int, const std::vector<TokenRun>& keys) { attention->attend(queries_.runs, keys, both.here()); });
+    result_ = attention->end();
     return {result_.output.flatten(2)};
   }
 
@@ -101,16 +99,15 @@ class RingAttention : public TensorOperation {
   std::vector<Tensor> backward(const std::vector<Tensor>& gradients) override {
     const WithSamples then(context_, samples_);
     const std::array<Tensor, 3> heads = {inputs_[0].get(), inputs_[1].get(), inputs_[2].get()};
-    BlockedAttention attention(heads[0], heads[1].size(2), how());
-    attention.begin_backward(result_, gradients[0].reshape(heads[0].sizes()));
+    const auto attention = attention_by_blocks(heads[0], heads[1].size(2), rules());
+    attention->begin_backward(result_, gradients[0].reshape(heads[0].sizes()));
     const std::vector<int64_t> sizes = sizes_of_both(heads[1]);
     Travelling both(context_, sizes, heads[1].options()), sums(context_, sizes, heads[1].options());
-    put(both.here(), heads[1], heads[2]);
+    put_both(both.here(), heads[1], heads[2]);
     const auto wide = heads[1].options().dtype(wide_type(heads[1]));
     const Tensor mine = at::zeros(sizes, wide), others = at::empty(sizes, wide);
-    go_round(both, [&](int step, const std::vector<AttentionBlock>& blocks) {
-      const Tensor& to = step == 0 ? mine : others.zero_();
-      for (const AttentionBlock& block : blocks) attention.attend_backward(block, both.here(), to);
+    go_round(both, [&](int step, const std::vector<TokenRun>& keys) {
+      attention->attend_backward(queries_.runs, keys, both.here(), step == 0 ? mine : others.zero_());
       if (step == 0) return;
       if (step > 1) sums.arrive();
       sums.here().copy_(step == 1 ? others : sums.here() + others);
@@ -121,7 +118,7 @@ class RingAttention : public TensorOperation {
       mine.add_(sums.here());
     }
     std::vector<Tensor> all = gradients_like(heads);
-    all[0].copy_(attention.grad_queries().transpose(1, 2));
+    all[0].copy_(attention->grad_queries());
     for (const int64_t i : {0, 1}) all[static_cast<size_t>(1 + i)].copy_(mine[i].transpose(1, 2));
     return all;
   }
@@ -132,57 +129,31 @@ class RingAttention : public TensorOperation {
   }
 
  private:
-  static std::vector<int64_t> sizes_of_both(const Tensor& keys) {
-    return {2, keys.size(0), keys.size(2), keys.size(1), keys.size(3)};
-  }
-
-  static void put(const Tensor& both, const Tensor& keys, const Tensor& values) {
-    both[0].copy_(keys.transpose(1, 2));
-    both[1].copy_(values.transpose(1, 2));
-  }
-
-  // Calls work(step, blocks) with the blocks of the keys that are here, as they move on.
+  // Calls work(step, keys) with the tokens whose keys are here, as they move on.
   template <typename Work>
   void go_round(Travelling& keys, const Work& work) const {
     for (int step = 0; step < ring_.ranks; ++step) {
       const bool more = step + 1 < ring_.ranks;
       const int whose = (ring_.mine - step + ring_.ranks) % ring_.ranks;
       if (more) keys.start();
-      work(step, attention_blocks(queries_.runs, token_runs(queries_.sequence, ring_.ranks, whose), options_.sight));
+      work(step, token_runs(queries_.sequence, ring_.ranks, whose));
       if (more) keys.arrive();
     }
   }
 
-  BlockedAttention::Options how() const {
-    BlockedAttention::Options result{.sight = options_.sight, .added = {}, .dropped = {}};
-    if (options_.documents.defined())
-      result.added = [this](const AttentionBlock& block, const Tensor&) {
-        return options_.documents.narrow(2, block.queries.rows.begin, block.queries.rows.size())
-            .narrow(3, block.keys.place, block.keys.rows.size());
-      };
-    if (options_.dropout > 0)
-      result.dropped = [this](const AttentionBlock& block, const Tensor& like) {
-        return attention_dropout(context_, like, options_.dropout, options_.dropout_name,
-                                 {.first_head = like.size(1) * context_->at()[options_.axis],
-                                  .heads = options_.heads,
-                                  .first_query = block.queries.place,
-                                  .first_key = block.keys.place,
-                                  .sequence = queries_.sequence});
-      };
-    return result;
-  }
+  AttentionRules rules() const { return attention_rules(context_, terms_, queries_.sequence); }
 
   ContextHandle context_;
   ContextRing ring_;
-  RingAttentionOptions options_;
+  AttentionTerms terms_;
   QueryPlace queries_;
   std::optional<Context::Samples> samples_;
   std::array<Saved, 3> inputs_;  // queries, keys, values
-  BlockedAttention::Result result_;
+  AttentionByBlocks::Result result_;
 };
 
-Tensor attended(Context& context, const std::vector<Tensor>& heads, RingAttentionOptions options, QueryPlace queries) {
-  return record(std::make_unique<RingAttention>(context, std::move(options), std::move(queries)), heads)[0];
+Tensor attended(Context& context, const std::vector<Tensor>& heads, AttentionTerms terms, QueryPlace queries) {
+  return record(std::make_unique<RingAttention>(context, std::move(terms), std::move(queries)), heads)[0];
 }
 
 // Keys and values come by once for both parts of a rank's rows.
@@ -193,11 +164,11 @@ Tensor attended_by_rows(Context& context, const std::array<Tensor, 3>& heads, Ri
   const std::vector<Tensor> taken = record(take_rows(rows, /*causal=*/false), {heads[0], heads[1], heads[2]});
   QueryPlace mine{.sequence = all.sequence, .runs = runs_within(all.runs, first)};
   for (const TokenRun& run : runs_within(all.runs, second, first.size())) mine.runs.push_back(run);
-  if (const Tensor whole = options.documents; whole.defined())
-    options.documents =
+  if (const Tensor whole = options.terms.documents; whole.defined())
+    options.terms.documents =
         at::cat({whole.narrow(2, first.begin, first.size()), whole.narrow(2, second.begin, second.size())}, 2);
-  const Tensor both =
-      attended(context, {at::cat({taken[0], taken[3]}, 1), taken[1], taken[2]}, std::move(options), std::move(mine));
+  const Tensor both = attended(context, {at::cat({taken[0], taken[3]}, 1), taken[1], taken[2]},
+                               std::move(options.terms), std::move(mine));
   const std::vector<Tensor> parts = {both.narrow(1, 0, first.size()), both.narrow(1, first.size(), second.size())};
   return record(join_rows(rows, {rows.gather(parts[0].detach()), rows.gather(parts[1].detach())}), parts)[0];
 }
@@ -208,7 +179,7 @@ Tensor ring_attention(Context& context, const std::array<Tensor, 3>& heads, Ring
   const int64_t tokens = heads[0].size(1);
   QueryPlace queries{.sequence = tokens * context.options().forward.context, .runs = my_runs(context, tokens)};
   if (options.rows) return attended_by_rows(context, heads, std::move(options), queries);
-  return attended(context, {heads[0], heads[1], heads[2]}, std::move(options), std::move(queries));
+  return attended(context, {heads[0], heads[1], heads[2]}, std::move(options.terms), std::move(queries));
 }
 
 }  // namespace axonn

@@ -2,20 +2,14 @@
 
 #include <array>
 #include <optional>
-#include <string>
 
 #include "layers/operation.hpp"
-#include "layers/ops/attention_blocks.hpp"
+#include "layers/ops/attention_rules.hpp"
 
 namespace axonn {
 
 struct RingAttentionOptions {
-  Sight sight;
-  int64_t heads = 0;    // queries' heads of the whole layer
-  Axis axis = Axis::x;  // the one that splits them
-  double dropout = 0;
-  std::string dropout_name = {};
-  Tensor documents = {};  // document_mask() of this rank's queries; undefined: none
+  AttentionTerms terms;
   // The axis whose ranks have the same heads, and divide the rows of these queries, too
   // (DividedRows). Nothing: each of them attends all.
   std::optional<Axis> rows = {};

@@ -1,0 +1,42 @@
+#include "layers/ops/attention_rules.hpp"
+
+#include "axonn/layers/context_handle.hpp"
+#include "layers/feature_dropout.hpp"
+
+namespace axonn {
+
+using at::Tensor;
+
+AttentionRules attention_rules(Context& context, const AttentionTerms& terms, int64_t sequence) {
+  AttentionRules rules{.sight = terms.sight};
+  if (terms.documents.defined())
+    rules.added = [documents = terms.documents](const AttentionPart& part, const Tensor&) {
+      const auto& [queries, keys] = part.block;
+      return documents.narrow(0, part.samples.begin, part.samples.size())
+          .narrow(2, queries.rows.begin, queries.rows.size())
+          .narrow(3, keys.place, keys.rows.size());
+    };
+  if (terms.dropout > 0)
+    rules.dropped = [held = ContextHandle(context), terms, sequence](const AttentionPart& part, const Tensor& like) {
+      const int64_t heads = terms.heads / held->shape()[terms.axis];
+      return attention_dropout(held, like, terms.dropout, terms.dropout_name,
+                               {.first_sample = part.samples.begin,
+                                .first_head = heads * held->at()[terms.axis] + part.heads.begin,
+                                .heads = terms.heads,
+                                .first_query = part.block.queries.place,
+                                .first_key = part.block.keys.place,
+                                .sequence = sequence});
+    };
+  return rules;
+}
+
+std::vector<int64_t> sizes_of_both(const Tensor& keys) {
+  return {2, keys.size(0), keys.size(2), keys.size(1), keys.size(3)};
+}
+
+void put_both(const Tensor& both, const Tensor& keys, const Tensor& values) {
+  both[0].copy_(keys.transpose(1, 2));
+  both[1].copy_(values.transpose(1, 2));
+}
+
+}  // namespace axonn
