@@ -260,6 +260,7 @@ axonn::MemoryPrediction GptOptions::predict(const axonn::RunPlan& plan) const {
   axonn::MemoryOptions memory = axonn::memory_options(plan);
   memory.dropout = model.dropout > 0;
   memory.document_mask = document_mask;
+  memory.attention_tiles = plan.context.device.is_cpu();
   memory.attention_block = document_mask ? 0 : axonn::attention_block(model.shape.sequence, plan.context.device);
   memory.checkpoint_every = model.checkpoint_every;
   return axonn::predict_memory(whole_model().shape, plan.grid, memory);

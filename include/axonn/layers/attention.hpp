@@ -39,11 +39,13 @@ AttentionHeads split_heads(Context& context, const Value& qkv, const AttentionOp
 
 // Multi-head attention with sharded heads: -> (batch, sequence, features / axis) over the axis,
 // with the features of all queries. Each head of keys and values serves heads / kv_heads heads of
-// queries that follow each other (Ainslie et al., GQA, 2023). Causal attention without dropout is
-// computed in blocks of attention_block() queries where that is faster, else by LibTorch's fused
-// kernel; within a window it is given blocks of queries and their keys, so no mask has more than
-// (window + 512) x 512 elements (Beltagy et al., Longformer, 2020). `documents`, if given, is
-// document_mask(): causal attention within documents, by LibTorch's kernel for all queries at once.
+// queries that follow each other (Ainslie et al., GQA, 2023). On a CPU, causal attention without
+// dropout is computed in blocks of attention_block() queries where that is faster; longer sequences,
+// dropout and documents in tiles, which keep no scores (kernels/cpu/attention_tiles.hpp); attention
+// to all keys by LibTorch's fused kernel. On a GPU it is LibTorch's: within a window the fused
+// kernel is given blocks of queries and their keys, so no mask has more than (window + 512) x 512
+// elements (Beltagy et al., Longformer, 2020); with dropout all scores are kept. `documents`, if
+// given, is document_mask(): causal attention within documents.
 //
 // The ranks of the other tensor axis have the same heads. Either each computes the same and nothing
 // is exchanged, or they divide the rows of queries (AttentionRows, grid/query_rows.hpp): then
@@ -65,7 +67,7 @@ Value attention(Context& context, const AttentionHeads& heads, const AttentionOp
 at::Tensor document_mask(const at::Tensor& begins, const at::Tensor& like, const at::Tensor& places = {});
 
 // Queries per block. A layer keeps (sequence + block) / 2 probabilities per query and head for
-// backward. 0 means the fused kernel, which keeps none: on GPUs and for sequences beyond 1024.
+// backward. 0 means a kernel that keeps none: on GPUs and for sequences beyond 1024.
 int64_t attention_block(int64_t sequence, c10::Device device);
 
 }  // namespace axonn

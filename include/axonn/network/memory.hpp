@@ -17,7 +17,8 @@ struct MemoryOptions {
   int moments = optimizer_moments(OptimizerKind::adamw);  // elements of optimizer state per weight
   bool divided_update = false;                            // master weights and state are divided among replicas
   bool ema = false;              // an average of the weights is kept beside the optimizer's state
-  bool dropout = false;          // attention dropout keeps its probabilities: there is no fused kernel for it
+  bool dropout = false;          // attention dropout keeps its probabilities, but for attention_tiles
+  bool attention_tiles = false;  // as on CPUs: dropout and masks of documents need no more than the fused kernel
   int64_t attention_block = 0;   // without dropout: queries per block, probabilities are kept; 0: the fused kernel
   bool attention_rows = false;   // ranks with the same heads divide the rows of queries
   bool norm_rows = false;        // for decoders: ranks along X divide the rows of the residual stream
@@ -65,7 +66,8 @@ struct MemoryPrediction {
   //               at most window + attention_block per query, if all blocks have a window
   //   4 m         mean and deviation of both norms
   //   2 m h/Y + 3 m s heads/X   with dropout: the masks of both branches; the mask of the
-  //                             probabilities, and the probabilities before and after it
+  //                             probabilities, and the probabilities before and after it (in tiles:
+  //                             the logarithms only)
   // With divided rows of queries, logarithms, probabilities and their masks are 1/Y as many, and
   // the fused kernel keeps its own outputs too, m h/(X Y). With divided rows of the residual
   // stream, h/(X Y) takes the place of h/Y. If keys and values pass around the ranks of a sequence,
@@ -73,8 +75,8 @@ struct MemoryPrediction {
   // outputs, 2 m h/(X Y).
   // A checkpointed block keeps only its input, m h/Y. The whole list counts once more, for the
   // block that is run again. The last norm: 2 m h/Y and 2 m. With dropout the embedding's mask:
-  // m h/Y. With a document mask: m s, and without dropout m s for each block with a window (1/Y
-  // with divided rows of queries). Left out: ids, targets and masks of one byte, and scores of one
+  // m h/Y. With a document mask: m s, and without dropout or tiles m s for each block with a window
+  // (1/Y with divided rows of queries). Left out: ids, targets and masks of one byte, and scores of one
   // block of passing keys.
   int64_t activation_bytes = 0;
 

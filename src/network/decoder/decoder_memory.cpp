@@ -95,8 +95,9 @@ bool is_ring(const MemoryOptions& options) { return options.context.ranks > 1 &&
 int64_t kept_of_rows(const DecoderShape& shape, const GridShape& grid, const MemoryOptions& options) {
   const int64_t ranks = options.attention_rows ? grid.y : 1, heads = ceil_divide(shape.heads, grid.x);
   if (is_ring(options)) return ceil_divide(heads + (ranks > 1 ? 2 * ceil_divide(shape.attended(), grid.x) : 0), ranks);
-  if (options.dropout) return ceil_divide(3 * shape.sequence * heads, ranks);
-  if (options.attention_block > 0) return ceil_divide(seen_scores(shape, options.attention_block) * heads, ranks);
+  if (options.dropout && !options.attention_tiles) return ceil_divide(3 * shape.sequence * heads, ranks);
+  if (options.attention_block > 0 && !options.dropout)
+    return ceil_divide(seen_scores(shape, options.attention_block) * heads, ranks);
   return ceil_divide(heads + (ranks > 1 ? ceil_divide(shape.attended(), grid.x) : 0), ranks);
 }
 
@@ -129,7 +130,8 @@ int64_t whole_blocks(int64_t blocks, const MemoryOptions& options) {
 // their window, which only the fused kernel keeps.
 int64_t mask_elements(const DecoderShape& shape, const GridShape& grid, const MemoryOptions& options) {
   if (!options.document_mask) return 0;
-  const bool kept = shape.window < shape.sequence && !options.dropout && !is_ring(options);
+  const bool kept =
+      shape.window < shape.sequence && !options.dropout && !options.attention_tiles && !is_ring(options);
   const int64_t windowed = kept ? shape.windowed() : 0;
   const int64_t again = options.checkpoint_every > 0 && windowed > 0 ? 1 : 0;
   return shape.sequence +
