@@ -20,13 +20,13 @@ struct HeadTensors {
 };
 
 struct HeadSizes {
-  int64_t queries, keys, heads = 2, key_heads = 2, features = 8;
+  int64_t queries, keys, heads = 2, key_heads = 2, features = 8, batch = 2;
 };
 
 inline HeadTensors random_heads(const HeadSizes& sizes, at::ScalarType type = at::kDouble) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(uint64_t{7});
   const auto random = [&](int64_t tokens, int64_t count) {
-    return at::randn({2, tokens, count, sizes.features}, generator, at::TensorOptions().dtype(at::kDouble)).to(type);
+    return at::randn({sizes.batch, tokens, count, sizes.features}, generator, at::TensorOptions().dtype(at::kDouble)).to(type);
   };
   return {random(sizes.queries, sizes.heads), random(sizes.keys, sizes.key_heads), random(sizes.keys, sizes.key_heads),
           random(sizes.queries, sizes.heads)};
@@ -123,7 +123,7 @@ inline at::Tensor documents_mask(const HeadSizes& sizes, int64_t first, int64_t 
 
 // 0 or 1.5, other ones in each sample and head.
 inline at::Tensor dropout_factors(const HeadSizes& sizes) {
-  const std::vector<int64_t> all = {2, sizes.heads, sizes.queries, sizes.keys};
+  const std::vector<int64_t> all = {sizes.batch, sizes.heads, sizes.queries, sizes.keys};
   return (at::arange(c10::multiply_integers(all), at::kLong).mul(7).remainder(10).ge(3).to(at::kDouble) * 1.5)
       .view(all);
 }

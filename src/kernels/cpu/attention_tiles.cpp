@@ -17,6 +17,7 @@
 
 #include "kernels/cpu/parallel.hpp"
 #include "kernels/cpu/softmax_rows.hpp"
+#include "kernels/cpu/tile_values.hpp"
 
 namespace axonn {
 namespace {
@@ -39,36 +40,12 @@ void multiply(Tensor out, const Tensor& a, const Tensor& b, bool add, double alp
 
 // A thread's matrix number `which`, with whatever it holds.
 Tensor scratch(size_t which, int64_t rows, int64_t columns, const at::TensorOptions& options) {
-  thread_local std::array<Tensor, 5> memory;
+  thread_local std::array<Tensor, 4> memory;
   Tensor& mine = memory[which];
   if (!mine.defined() || mine.numel() < rows * columns || mine.dtype() != options.dtype())
     mine = at::empty({rows * columns}, options);
   return mine.narrow(0, 0, rows * columns).view({rows, columns});
 }
-
-// A tensor (1, heads, queries, keys) of a tile, some sizes of which may be 1; or none.
-template <typename T>
-class OfTile {
- public:
-  OfTile(const AttentionRules::OfPart& rule, const AttentionPart& part, const Tensor& like) {
-    if (!rule) return;
-    tensor_ = rule(part, like);
-    if (!tensor_.defined()) return;
-    tensor_ = tensor_.expand(like.sizes()).to(like.scalar_type());
-    if (tensor_.stride(3) != 1) tensor_ = tensor_.contiguous();
-    data_ = tensor_.const_data_ptr<T>();
-    of_head_ = tensor_.stride(1);
-    of_query_ = tensor_.stride(2);
-  }
-  const T* row(int64_t head, int64_t query) const {
-    return data_ == nullptr ? nullptr : data_ + head * of_head_ + query * of_query_;
-  }
-
- private:
-  Tensor tensor_;
-  const T* data_ = nullptr;
-  int64_t of_head_ = 0, of_query_ = 0;
-};
 
 // Shapes: g = heads of queries that share one of keys. A tile has R = g r rows, the g heads of each
 // of its r queries, and n keys.
@@ -179,7 +156,7 @@ class AttentionTiles : public AttentionByBlocks {
                              .heads = {head.number * group_, (head.number + 1) * group_}};
     const int64_t stride = scores.stride(0), keys = scores.size(1), queries = block.queries.rows.size();
     const Tensor like = scores.as_strided({1, group_, queries, keys}, {0, stride, group_ * stride, 1});
-    const OfTile<T> added(rules_.added, part, like), factors(rules_.dropped, part, like);
+    const TileValues<T> added(rules_.added, part, like), factors(rules_.dropped, part, like);
     T* const data = numbers(scores);
     with_wide_vectors([&]() AXONN_INLINE_LAMBDA {
       for (int64_t query = 0; query < queries; ++query) {

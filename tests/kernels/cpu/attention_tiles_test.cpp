@@ -90,7 +90,7 @@ TEST(AttentionTiles, RoundNoMoreThanTwiceAsMuchAsLibTorch) {
 TEST(AttentionTiles, HaveTheSameBitsOnAnyNumberOfThreads) {
   const int threads = at::get_num_threads();
   for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16})
-    for (const HeadSizes& sizes : {HeadSizes{300, 300, 6, 3, 16}, {1100, 1100, 1, 1, 64}, {60, 60, 2, 1, 64}}) {
+    for (const HeadSizes& sizes : {HeadSizes{300, 300, 6, 3, 16}, {1100, 1100, 1, 1, 64, 1}, {60, 60, 2, 1, 64, 1}}) {
       const HeadTensors heads = random_heads(sizes, type);
       const auto on = [&](int count) {
         at::set_num_threads(count);
