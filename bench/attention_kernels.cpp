@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <ctime>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include <ATen/Parallel.h>
@@ -57,7 +58,7 @@ void measure(axonn::Context& context, at::ScalarType type, int64_t tokens, const
                                     .window = options.window,
                                     .dropout = options.dropout,
                                     .dropout_name = "bench"};
-  at::Tensor mask;
+  std::optional<at::Tensor> mask;
   if (options.window > 0) mask = at::ones({tokens, tokens}, at::kBool).tril().triu(1 - options.window);
   const auto by_head = [&](const at::Tensor& some) {
     return some.repeat_interleave(options.heads / some.size(2), 2).transpose(1, 2);

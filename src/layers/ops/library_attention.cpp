@@ -12,6 +12,7 @@
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/softmax.h>
 
+#include "axonn/layers/context.hpp"
 #include "axonn/layers/dropout.hpp"
 
 namespace axonn {
