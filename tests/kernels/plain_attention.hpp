@@ -26,7 +26,8 @@ struct HeadSizes {
 inline HeadTensors random_heads(const HeadSizes& sizes, at::ScalarType type = at::kDouble) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(uint64_t{7});
   const auto random = [&](int64_t tokens, int64_t count) {
-    return at::randn({sizes.batch, tokens, count, sizes.features}, generator, at::TensorOptions().dtype(at::kDouble)).to(type);
+    return at::randn({sizes.batch, tokens, count, sizes.features}, generator, at::TensorOptions().dtype(at::kDouble))
+        .to(type);
   };
   return {random(sizes.queries, sizes.heads), random(sizes.keys, sizes.key_heads), random(sizes.keys, sizes.key_heads),
           random(sizes.queries, sizes.heads)};

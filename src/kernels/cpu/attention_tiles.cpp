@@ -38,6 +38,16 @@ void multiply(Tensor out, const Tensor& a, const Tensor& b, bool add, double alp
   at::addmm_out(out, out, a, b, add ? 1 : 0, alpha);
 }
 
+// Calls work(item) for every item on several threads, past autograd. A single one runs in a team,
+// too: there a product is one thread's, and has the same bits on any number of threads.
+template <typename Work>
+void for_items(int64_t items, const Work& work) {
+  parallel_for(0, std::max<int64_t>(2, items), 1, [&](int64_t begin, int64_t end) {
+    const at::AutoDispatchBelowADInplaceOrView past_autograd;
+    for (int64_t item = begin; item < std::min(end, items); ++item) work(item);
+  });
+}
+
 // A thread's matrix number `which`, with whatever it holds.
 Tensor scratch(size_t which, int64_t rows, int64_t columns, const at::TensorOptions& options) {
   thread_local std::array<Tensor, 4> memory;
@@ -79,14 +89,11 @@ class AttentionTiles : public AttentionByBlocks {
     }
     const auto count = static_cast<int64_t>(parts.size());
     const Tensor both = wide(keys_values);
-    parallel_for(0, batch_ * key_heads_ * count, 1, [&](int64_t begin, int64_t end) {
-      const at::AutoDispatchBelowADInplaceOrView past_autograd;
-      for (int64_t i = begin; i < end; ++i) {
-        // Later queries see more keys, so neighbours are a first and a last part.
-        const int64_t head = i / count, of_head = i % count,
-                      part = of_head % 2 == 0 ? of_head / 2 : count - 1 - of_head / 2;
-        see_keys({head / key_heads_, head % key_heads_}, parts[static_cast<size_t>(part)], both);
-      }
+    for_items(batch_ * key_heads_ * count, [&](int64_t item) {
+      // Later queries see more keys, so neighbours are a first and a last part.
+      const int64_t head = item / count, of_head = item % count,
+                    part = of_head % 2 == 0 ? of_head / 2 : count - 1 - of_head / 2;
+      see_keys({head / key_heads_, head % key_heads_}, parts[static_cast<size_t>(part)], both);
     });
   }
 
@@ -99,7 +106,8 @@ class AttentionTiles : public AttentionByBlocks {
     grad_output_ = grad_output.detach();
     logarithms_ = result.logarithms;
     dots_ = (wide(grad_output_) * wide(result.output)).sum(-1);
-    dots_ = dots_.view({batch_, queries_.size(1), key_heads_, group_}).transpose(1, 2).reshape(logarithms_.sizes());
+    const Tensor by_head = dots_.view({batch_, queries_.size(1), key_heads_, group_}).transpose(1, 2);
+    dots_ = by_head.contiguous().view(logarithms_.sizes());
     grad_queries_ = at::zeros(by_key_head(features_), wide_);
   }
 
@@ -107,11 +115,8 @@ class AttentionTiles : public AttentionByBlocks {
                        const Tensor& keys_values, const Tensor& to) override {
     const std::vector<AttentionBlock> blocks = attention_blocks(queries, keys, rules_.sight, most_);
     const Tensor both = wide(keys_values);
-    parallel_for(0, batch_ * key_heads_, 1, [&](int64_t begin, int64_t end) {
-      const at::AutoDispatchBelowADInplaceOrView past_autograd;
-      for (int64_t head = begin; head < end; ++head)
-        see_keys_backward({head / key_heads_, head % key_heads_}, blocks, both, to);
-    });
+    for_items(batch_ * key_heads_,
+              [&](int64_t head) { see_keys_backward({head / key_heads_, head % key_heads_}, blocks, both, to); });
   }
 
   Tensor grad_queries() const override { return by_token(grad_queries_); }
