@@ -48,9 +48,9 @@ AttentionTerms terms_of(const AttentionOptions& options, const Tensor& documents
 }
 
 // Whether LibTorch's fused kernel is the faster one on a CPU: of all keys, and of 16-bit heads with
-// their causal mask, as its products of these are in bf16. Tiles took 1.10 and 1.18 times as long
-// with bf16, and 0.88 and 0.94 times with fp32 (forward and backward of 2048 and 4096 tokens, one
-// AMD EPYC core of 2022).
+// their causal mask, as its products of these are in bf16. Tiles took 1.02 and 1.09 times as long
+// with bf16, and 0.93 and 0.92 times with fp32 (forward and backward of 2048 and 4096 tokens, one
+// core of an AMD EPYC).
 bool fused_is_faster(const AttentionHeads& heads, const AttentionOptions& options, const Tensor& documents) {
   if (options.dropout > 0 || options.window > 0 || documents.defined()) return false;
   return !options.causal || (heads.queries.element_size() == 2 && heads.queries.size(1) == heads.keys.size(1));
