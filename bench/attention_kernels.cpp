@@ -1,6 +1,6 @@
-// attention_kernels: causal attention on one thread, beside LibTorch's scaled_dot_product_attention:
-// forward, and forward and backward. Calls alternate; medians of processor seconds, so what else
-// runs on the machine matters less.
+// attention_kernels: causal attention on one thread, beside LibTorch's
+// scaled_dot_product_attention: forward, and forward and backward. Calls alternate; medians of
+// processor seconds, so what else runs on the machine matters less.
 //   build/release/bin/attention_kernels
 #include <cstdio>
 #include <ctime>

@@ -65,7 +65,7 @@ class AttentionByBlocks {
                       const at::Tensor& keys_values) = 0;
   struct Result {
     at::Tensor output;      // (batch, q, heads, f), of the type of the queries
-    at::Tensor logarithms;  // of the sum of a query's exponentials: one per query and head
+    at::Tensor logarithms;  // one per query and head: of its sum of exponentials
   };
   virtual Result end() = 0;
 

@@ -75,7 +75,7 @@ Tensor attended(Context& context, const AttentionHeads& heads, const AttentionOp
     return record(tiled_attention(context, terms_of(options, mine), place.first, place.sequence),
                   {queries, keys, values})[0];
   }
-  return library_attention(context, heads, options, place, documents);
+  return library_attention(context, {queries, keys, values}, terms_of(options, documents), place);
 }
 
 // Whether ranks along Z have other tokens of the same sequences.

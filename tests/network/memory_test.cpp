@@ -179,13 +179,11 @@ TEST(Memory, OfActivationsIsTheSumOfWhatAreKept) {
   const auto dropped =
       predict_memory(shape, {.x = 2, .y = 3}, {.micro_batch = 2, .element_bytes = 8, .dropout = true}).activation_bytes;
   EXPECT_EQ(dropped, 8 * rows * (3 * (6 * 16 + 12 * 24 + 3 * 10 * 3 + 4) + 3 * 16 + 2));
-  const auto tiled = predict_memory(shape, {.x = 2, .y = 3},
-                                    {.micro_batch = 2,
-                                     .element_bytes = 8,
-                                     .dropout = true,
-                                     .attention_tiles = true,
-                                     .attention_block = 4})
-                         .activation_bytes;
+  const auto tiled =
+      predict_memory(
+          shape, {.x = 2, .y = 3},
+          {.micro_batch = 2, .element_bytes = 8, .dropout = true, .attention_tiles = true, .attention_block = 4})
+          .activation_bytes;
   EXPECT_EQ(tiled, 8 * rows * (3 * (6 * 16 + 12 * 24 + 3 + 4) + 3 * 16 + 2));
 }
 

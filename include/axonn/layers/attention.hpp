@@ -40,12 +40,12 @@ AttentionHeads split_heads(Context& context, const Value& qkv, const AttentionOp
 // Multi-head attention with sharded heads: -> (batch, sequence, features / axis) over the axis,
 // with the features of all queries. Each head of keys and values serves heads / kv_heads heads of
 // queries that follow each other (Ainslie et al., GQA, 2023). On a CPU, causal attention without
-// dropout is computed in blocks of attention_block() queries where that is faster; longer sequences,
-// dropout and documents in tiles, which keep no scores (kernels/cpu/attention_tiles.hpp); attention
-// to all keys by LibTorch's fused kernel. On a GPU it is LibTorch's: within a window the fused
-// kernel is given blocks of queries and their keys, so no mask has more than (window + 512) x 512
-// elements (Beltagy et al., Longformer, 2020); with dropout all scores are kept. `documents`, if
-// given, is document_mask(): causal attention within documents.
+// dropout is computed in blocks of attention_block() queries where that is faster; longer
+// sequences, dropout and documents in tiles, which keep no scores; attention to all keys, and long
+// causal attention of 16 bits, by LibTorch's fused kernel. On a GPU it is LibTorch's: within a
+// window the fused kernel is given blocks of queries and their keys, so no mask has more than
+// (window + 512) x 512 elements (Beltagy et al., Longformer, 2020); with dropout all scores are
+// kept. `documents`, if given, is document_mask(): causal attention within documents.
 //
 // The ranks of the other tensor axis have the same heads. Either each computes the same and nothing
 // is exchanged, or they divide the rows of queries (AttentionRows, grid/query_rows.hpp): then

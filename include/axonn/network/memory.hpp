@@ -18,7 +18,7 @@ struct MemoryOptions {
   bool divided_update = false;                            // master weights and state are divided among replicas
   bool ema = false;              // an average of the weights is kept beside the optimizer's state
   bool dropout = false;          // attention dropout keeps its probabilities, but for attention_tiles
-  bool attention_tiles = false;  // as on CPUs: dropout and masks of documents need no more than the fused kernel
+  bool attention_tiles = false;  // as on CPUs: with dropout or documents no more is kept than by the fused kernel
   int64_t attention_block = 0;   // without dropout: queries per block, probabilities are kept; 0: the fused kernel
   bool attention_rows = false;   // ranks with the same heads divide the rows of queries
   bool norm_rows = false;        // for decoders: ranks along X divide the rows of the residual stream
@@ -76,8 +76,8 @@ struct MemoryPrediction {
   // A checkpointed block keeps only its input, m h/Y. The whole list counts once more, for the
   // block that is run again. The last norm: 2 m h/Y and 2 m. With dropout the embedding's mask:
   // m h/Y. With a document mask: m s, and without dropout or tiles m s for each block with a window
-  // (1/Y with divided rows of queries). Left out: ids, targets and masks of one byte, and scores of one
-  // block of passing keys.
+  // (1/Y with divided rows of queries). Left out: ids, targets and masks of one byte, and scores of
+  // one block of passing keys.
   int64_t activation_bytes = 0;
 
   // The loss: logits_copies m ceil(V/X) elements at once (3: probabilities, their gradient, and a

@@ -25,7 +25,7 @@ namespace {
 using at::Tensor;
 using Blocks = std::span<const AttentionBlock>;
 
-constexpr int64_t kRows = 128, kLeastQueries = 8, kKeys = 256;  // of a tile
+constexpr int64_t kRows = 128, kLeastQueries = 8, kKeys = 256;  // a tile's
 
 // A head of keys of a sample.
 struct Head {

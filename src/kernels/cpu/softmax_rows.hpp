@@ -125,7 +125,7 @@ AXONN_INLINE T exponentials(const ScoreRow<T>& row, T from) {
   return sum;
 }
 
-// What a query has seen so far, and its output of it.
+// The state of a query after the keys that it has seen so far.
 template <typename T>
 struct SeenSoFar {
   T& greatest;

@@ -8,7 +8,7 @@
 
 namespace axonn {
 
-// What a rule gives for the scores (1, heads, queries, keys) of a tile, in their type T; or nothing.
+// The values of a rule for the scores (1, heads, queries, keys) of a tile, in their type; or none.
 template <typename T>
 class TileValues {
  public:

@@ -27,7 +27,7 @@ class BlockedAttention : public AttentionByBlocks {
   void attend_backward(const AttentionBlock& block, const at::Tensor& keys_values, const at::Tensor& to);
   at::Tensor rows_of(const at::Tensor& by_head, const AttentionBlock& block) const;
   at::Tensor scores_of(const at::Tensor& queries, const at::Tensor& keys, const AttentionBlock& block) const;
-  // What a rule gives for all scores of a block.
+  // The values of a rule for all scores of a block.
   at::Tensor of_block(const AttentionRules::OfPart& rule, const AttentionBlock& block, const at::Tensor& like) const;
   // (batch, heads, r, n) as (batch, kv, heads / kv * r, n), and back.
   at::Tensor grouped(const at::Tensor& by_head) const;

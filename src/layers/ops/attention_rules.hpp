@@ -7,7 +7,7 @@
 
 namespace axonn {
 
-// What attention of a rank's heads follows.
+// The terms of attention of a rank's heads.
 struct AttentionTerms {
   Sight sight = {};
   int64_t heads = 0;    // queries' heads of the whole layer

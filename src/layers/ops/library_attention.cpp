@@ -27,12 +27,12 @@ Tensor seen(int64_t queries, int64_t keys, int64_t first, int64_t window, const 
 }
 
 // Of document_mask(), what these queries see of these keys, within the window.
-Tensor mask_of(const Tensor& documents, const AttentionHeads& heads, const QueryRows& place, int64_t window) {
-  if (!documents.defined()) return documents;
-  const int64_t queries = heads.queries.size(1), keys = heads.keys.size(1);
-  const Tensor mask = documents.narrow(2, place.first, queries).narrow(3, 0, keys);
+Tensor mask_of(const AttentionTerms& terms, const Tensor& like, int64_t keys, const QueryRows& place) {
+  if (!terms.documents.defined()) return {};
+  const int64_t queries = like.size(1), window = terms.sight.window;
+  const Tensor mask = terms.documents.narrow(2, place.first, queries).narrow(3, 0, keys);
   return window == 0 ? mask
-                     : mask.masked_fill(seen(queries, keys, place.first, window, heads.queries).logical_not(),
+                     : mask.masked_fill(seen(queries, keys, place.first, window, like).logical_not(),
                                         -std::numeric_limits<double>::infinity());
 }
 
@@ -53,44 +53,44 @@ Tensor attention_in_blocks(const Tensor& q, const Tensor& k, const Tensor& v, in
 
 // LibTorch's fused attention cannot drop by global position, so dropout takes this path.
 Tensor attention_with_dropout(Context& context, const Tensor& q, const Tensor& k, const Tensor& v,
-                              const AttentionOptions& options, const QueryRows& place, const Tensor& added) {
+                              const AttentionTerms& terms, const QueryRows& place, const Tensor& added) {
   Tensor scores = at::matmul(q, k.transpose(-2, -1)) / std::sqrt(static_cast<double>(q.size(-1)));
   if (added.defined())
     scores = scores + added;
-  else if (options.causal)
-    scores = scores.masked_fill(seen(q.size(2), k.size(2), place.first, options.window, q).logical_not(),
+  else if (terms.sight.causal)
+    scores = scores.masked_fill(seen(q.size(2), k.size(2), place.first, terms.sight.window, q).logical_not(),
                                 -std::numeric_limits<double>::infinity());
-  const Tensor kept = dropout_attention(context, at::softmax(scores, -1), options.dropout, options.dropout_name,
-                                        {.first_head = q.size(1) * context.at()[options.axis],
-                                         .heads = options.heads,
+  const Tensor kept = dropout_attention(context, at::softmax(scores, -1), terms.dropout, terms.dropout_name,
+                                        {.first_head = q.size(1) * context.at()[terms.axis],
+                                         .heads = terms.heads,
                                          .first_query = place.first,
                                          .sequence = place.sequence});
   return at::matmul(kept, v);
 }
 
 // By LibTorch's fused kernel, without dropout.
-Tensor attention_by_fused_kernel(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+Tensor attention_by_fused_kernel(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionTerms& terms,
                                  const Tensor& added) {
   if (added.defined()) return at::scaled_dot_product_attention(q, k, v, added);
   const bool later = q.size(2) < k.size(2);  // the kernel's own causal mask begins both at 0
-  if (options.causal && (options.window > 0 || later)) return attention_in_blocks(q, k, v, options.window);
-  return at::scaled_dot_product_attention(q, k, v, {}, 0.0, options.causal);
+  if (terms.sight.causal && (terms.sight.window > 0 || later)) return attention_in_blocks(q, k, v, terms.sight.window);
+  return at::scaled_dot_product_attention(q, k, v, {}, 0.0, terms.sight.causal);
 }
 
 }  // namespace
 
-Tensor library_attention(Context& context, const AttentionHeads& heads, const AttentionOptions& options,
-                         const QueryRows& place, const Tensor& documents) {
+Tensor library_attention(Context& context, const std::array<Tensor, 3>& heads, const AttentionTerms& terms,
+                         const QueryRows& place) {
   const auto& [queries, keys, values] = heads;
   const int64_t here = queries.size(2);
-  const Tensor added = mask_of(documents, heads, place, options.window);
+  const Tensor added = mask_of(terms, queries, keys.size(1), place);
   // (batch, heads, rows, features of a head): each head of keys, as often as queries share it
   const auto for_queries = [here](const Tensor& some) {
     return (some.size(2) == here ? some : some.repeat_interleave(here / some.size(2), 2)).transpose(1, 2);
   };
   const Tensor q = queries.transpose(1, 2), k = for_queries(keys), v = for_queries(values);
-  const Tensor mixed = options.dropout > 0 ? attention_with_dropout(context, q, k, v, options, place, added)
-                                           : attention_by_fused_kernel(q, k, v, options, added);
+  const Tensor mixed = terms.dropout > 0 ? attention_with_dropout(context, q, k, v, terms, place, added)
+                                         : attention_by_fused_kernel(q, k, v, terms, added);
   return mixed.transpose(1, 2).reshape({queries.size(0), queries.size(1), here * queries.size(3)});
 }
 

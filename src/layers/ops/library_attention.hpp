@@ -1,6 +1,8 @@
 #pragma once
 
-#include "axonn/layers/attention.hpp"
+#include <array>
+
+#include "layers/ops/attention_rules.hpp"
 
 namespace axonn {
 
@@ -10,10 +12,11 @@ struct QueryRows {
 };
 
 // Attention of some rows of queries by LibTorch's operations, to the keys from 0 on that they may
-// see: (batch, rows, features on this rank). Without dropout by its fused kernel: causal attention
-// in a window, or of later rows, in blocks of 512 queries with a mask. With dropout all scores are
-// kept.
-at::Tensor library_attention(Context& context, const AttentionHeads& heads, const AttentionOptions& options,
-                             const QueryRows& place, const at::Tensor& documents);
+// see: queries, keys and values, (batch, tokens, heads, f) each -> (batch, rows, heads f). Without
+// dropout by its fused kernel: causal attention in a window, or of later rows, in blocks of 512
+// queries with a mask. With dropout all scores are kept. terms.documents has all queries of the
+// sequence.
+at::Tensor library_attention(Context& context, const std::array<at::Tensor, 3>& heads, const AttentionTerms& terms,
+                             const QueryRows& place);
 
 }  // namespace axonn

@@ -130,8 +130,7 @@ int64_t whole_blocks(int64_t blocks, const MemoryOptions& options) {
 // their window, which only the fused kernel keeps.
 int64_t mask_elements(const DecoderShape& shape, const GridShape& grid, const MemoryOptions& options) {
   if (!options.document_mask) return 0;
-  const bool kept =
-      shape.window < shape.sequence && !options.dropout && !options.attention_tiles && !is_ring(options);
+  const bool kept = shape.window < shape.sequence && !options.dropout && !options.attention_tiles && !is_ring(options);
   const int64_t windowed = kept ? shape.windowed() : 0;
   const int64_t again = options.checkpoint_every > 0 && windowed > 0 ? 1 : 0;
   return shape.sequence +
