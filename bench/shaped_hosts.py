@@ -30,10 +30,10 @@ def write_text(path):
     path.write_text("".join(f"line {i} of a text, {i * i % 97} and {i * 7 % 31}\n" for i in range(5000)))
 
 
-def program_metrics(program, ranks, scratch, steps, *flags):
+def program_metrics(program, ranks, scratch, steps, *flags, start=on_hosts):
     """Metrics of all steps of a run of gpt or unet that neither validates nor saves."""
     run = scratch / "run"
-    on_hosts(ranks, program, "train", *flags, "--gemm", "mm", "--steps", steps, "--validation-fraction", 0,
+    start(ranks, program, "train", *flags, "--gemm", "mm", "--steps", steps, "--validation-fraction", 0,
              "--validate-every", 0, "--save-every", 0, "--no-save-last", "--out", run)
     metrics = [json.loads(line) for line in open(run / "metrics.jsonl")]
     call("rm", "-r", run)
