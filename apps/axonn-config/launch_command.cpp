@@ -21,7 +21,7 @@ void print_configuration(const PlannerOptions& line, const axonn::NetworkModel& 
             << to_string(line.training.overlap) << "\"\ngather_cache = \"" << layout.cache_bytes
             << "\"\nprefetch = " << layout.prefetch << (layout.attention_rows ? "\nattention_rows = \"on\"" : "")
             << (layout.norm_rows ? "\nnorm_rows = \"on\"" : "");
-  if (options.context.ranks > 1) std::cout << "\ncontext = " << options.context.ranks;
+  if (layout.context.ranks > 1) std::cout << "\ncontext = " << layout.context.ranks;
   std::cout << "\n\n[train]\nbatch = " << batch << "\nmicro_batch = " << layout.micro_batch
             << "\nactivation_checkpoint = " << (layout.checkpoint() ? 1 : 0) << "\noptimizer = \""
             << to_string(line.training.optimizer) << "\"\noptimizer_schedule = \"" << to_string(line.training.schedule)

@@ -56,6 +56,6 @@ std::string network_text(const axonn::NetworkModel& network);  // sizes and para
 // A line that says what this trainer does not do; empty if there is nothing.
 std::string what_if_text(const axonn::SearchOptions& options);
 // ", each sequence over 8 ranks of z", after `separator`; empty if they are not divided.
-std::string context_text(const axonn::SearchOptions& options, const char* separator);
+std::string context_text(const axonn::ContextSplit& context, const char* separator);
 std::string rejections_text(const Ranking& ranking);  // "14 over 36.80 GiB (closest ...), 3 with ..."
 std::string nothing_text(const Ranking& ranking);     // the sentence for a ranking without layouts

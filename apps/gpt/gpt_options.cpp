@@ -204,8 +204,9 @@ void GptOptions::settle() {
   if (batch_tokens == 0) return;
   const auto& grid = run.placement.grid;
   const int64_t context = run.communication.forward.context;
-  if (grid) axonn::check_context(*grid, context);
-  const int64_t rows = (grid ? axonn::row_groups(*grid, context) : 1) * std::max<int64_t>(run.train.micro_batch, 1);
+  if (grid && context != axonn::kAutomaticContext) axonn::check_context(*grid, context);
+  const int64_t groups = grid && context != axonn::kAutomaticContext ? axonn::row_groups(*grid, context) : 1,
+                rows = groups * std::max<int64_t>(run.train.micro_batch, 1);
   const int64_t unit = model.shape.sequence * rows, whole = batch_tokens / unit;
   AXONN_CHECK(batch_tokens % unit == 0, "gpt.options", "--batch-tokens ", batch_tokens, " is no multiple of ", unit,
               " = sequence ", model.shape.sequence, " x ", rows, rows == 1 ? " sequence" : " sequences",
@@ -236,7 +237,8 @@ std::string GptOptions::toml_of_run() {
 void GptOptions::check(const axonn::GridShape& grid) const {
   const axonn::DecoderConfig config = whole_model();
   axonn::check_decoder(config, grid);
-  axonn::check_sequence(config.shape.sequence, run.communication.forward.context);
+  if (const int64_t context = run.communication.forward.context; context != axonn::kAutomaticContext)
+    axonn::check_sequence(config.shape.sequence, context);
   AXONN_CHECK(!has_no_tokenizer() || model.shape.vocabulary > 0, "gpt.options",
               "--tokenizer none needs --vocab N: all ids are below it");
   AXONN_CHECK(!document_mask || run.communication.forward.split <= 1, "gpt.options",

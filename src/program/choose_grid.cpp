@@ -58,8 +58,9 @@ std::string chosen_grid_text(const PlannedLayout& layout, const std::string& mac
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%.3g", layout.time.seconds());
   return detail::concatenate("grid ", layout.grid.to_string(), ", order ",
-                             to_string(layout.order.value_or(kDefaultOrder)), ": the planner's best for machine ",
-                             machine, ", ", seconds, " s per step predicted");
+                             to_string(layout.order.value_or(kDefaultOrder)),
+                             layout.context.ranks > 1 ? detail::concatenate(", context ", layout.context.ranks) : "",
+                             ": the planner's best for machine ", machine, ", ", seconds, " s per step predicted");
 }
 
 }  // namespace axonn

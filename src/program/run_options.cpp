@@ -119,8 +119,8 @@ void CommunicationOptions::bind(OptionTable& table) {
             "of them share memory or are GPUs (changes rounding)");
   table.add("overlap", "context", forward.context,
             "ranks along Z that divide each sequence of a decoder: keys and values go round them (changes rounding); "
-            "divides z",
-            {.least = 1, .most = kMostParts});
+            "divides z; 0: the best, with --grid auto",
+            {.least = kAutomaticContext, .most = kMostParts});
   table.for_experts({"overlap.gather_cache", "overlap.bucket", "overlap.prefetch", "overlap.reduction",
                      "overlap.split_forward", "overlap.linear_schedule"});
 }

@@ -53,6 +53,8 @@ void check_run(const RunOptions& options) {
   at_most(options.train.batch, kMostSamples, "batch");
   at_most(options.train.micro_batch, kMostSamples, "micro_batch");
   const bool onednn = numerics.gemm == GemmKernel::onednn;
+  AXONN_CHECK(options.communication.forward.context != kAutomaticContext || !options.placement.grid, kWhere,
+              "--context 0 is for --grid auto, which chooses both: give the number of ranks, which divides z");
   AXONN_CHECK(!onednn || gemm_available(GemmKernel::onednn, scalar_type(numerics.dtype), numerics.c10_device()), kWhere,
               "--gemm onednn multiplies fp32 on a CPU, bf16 with AVX-512, if LibTorch has it");
 }

@@ -137,6 +137,7 @@ std::optional<PlannedLayout> TrainingCommand::choose(int ranks) {
     ForwardSchedule& forward = run.communication.forward;
     if (forward.attention_rows == AttentionRows::automatic)
       forward.attention_rows = chosen->attention_rows ? AttentionRows::on : AttentionRows::off;
+    forward.context = chosen->context.ranks;
     if (forward.norm_rows == NormRows::automatic) forward.norm_rows = chosen->norm_rows ? NormRows::on : NormRows::off;
   }
   check_ranks(*run.placement.grid, ranks);

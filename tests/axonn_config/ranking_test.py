@@ -205,7 +205,7 @@ class Ranking(PlannerTest):
         for words, message in (("--what-if gather-keys", "give --context 8 too"),
                                ("--what-if context-over-data", "give --context 8 too"),
                                ("--context 3", "needs a --sequence that divides by 6, got 131072"),
-                               ("--context x", "--context"), ("--context 0", "--context")):
+                               ("--context x", "must be a whole number, got 'x'"), ("--context -1", "0 to 1024")):
             self.refuse(*one, *words.split(), words=[message])
         self.assertGreater(self.plan(*one, "--context", "8", "--order", "zxyd")["layouts"][0]["collectives"]["context"],
                            0)
@@ -213,6 +213,23 @@ class Ranking(PlannerTest):
             self.refuse(*one, "--context", "8", *more, words=["remove --mode and --coefficients"])
         self.refuse("explain", "8x1x1x8", *job, "--context", "8", words=["z % context"])
         self.refuse("--gpus", "8", "--model", "unet-tiny", "--context", "2", words=["are for transformers"])
+
+    def test_the_best_context_is_found(self):
+        job = ("--model", "gpt20b", "--machine", "dgx-h100", "--sequence", "131072", "--batch", "8")
+        one = ("--gpus", "64", *job)
+        best = self.plan(*one, "--context", "0")["layouts"][0]
+        self.assertGreater(best["context"], 1)
+        for context in ("1", "2", "4", "8", "16", "32", "64"):
+            layouts = self.plan(*one, "--context", context)["layouts"]
+            self.assertGreaterEqual(layouts[0]["seconds"], best["seconds"] * (1 - 1e-9))
+        text = self.run_program(*one, "--context", "0").stdout
+        self.assertIn(f" context {best['context']} ", text)
+        self.assertIn("context N: each sequence over N ranks of z", text)
+        grid = "x".join(map(str, best["grid"]))
+        text = self.run_program("explain", grid, *job, "--context", "0").stdout
+        self.assertIn(f", each sequence over {best['context']} ranks of z, ", text)
+        text = self.run_program("launch", grid, *job, "--context", "0").stdout
+        self.assertIn(f"\ncontext = {best['context']}\n", text)
 
     def test_keeps_to_what_is_fixed(self):
         for layout in self.plan("--gpus", "64", "--model", "gpt5b", "--fix", "x=4", "--max-tensor", "8",

@@ -49,6 +49,18 @@ class PlannedRun(GptTest):
         self.assertEqual(len(metrics(self.directory / "run")), 3)
 
     @needs_mpi
+    def test_grid_auto_takes_the_planners_context(self):
+        """Two sequences for four ranks: they are divided, as a rank of its own has none."""
+        ended = self.gpt("train", "--data", self.text.name, "--out", "run", *TRAINING, "--batch", "2", "--steps", "3",
+                         "--layers", "1", "--heads", "1", "--hidden", "15", "--grid", "auto", "--context", "0",
+                         "--machine", "workstation", ranks=4)
+        self.assertEqual(ended.status, 0, ended.text)
+        kept = configuration(self.directory / "run")
+        context, grid = kept["overlap"]["context"], list(map(int, kept["run"]["grid"].split("x")))
+        self.assertEqual((grid[2] % context, context > 1), (0, True), kept)
+        self.assertIn(f", context {context}: the planner's best", ended.out)
+
+    @needs_mpi
     def test_gradients_are_summed_by_a_program_as_by_a_ring(self):
         (self.directory / "boards.toml").write_text(TWO_BOARDS)
         run = ["--steps", "3", "--dtype", "fp64", "--grid", "1x1x1x4"]
@@ -98,6 +110,7 @@ class PlannedRun(GptTest):
         self.refuse(*run, "--grid", "auto", "--machine", "perlmuter", words=["perlmuter", "perlmutter"])
         self.refuse(*run, "--grid", "auto", "--dry-run",
                     words=["--grid auto is chosen for the ranks of a job", "axonn-config"])
+        self.refuse(*run, "--grid", "1x1x1x1", "--context", "0", words=["--context 0 is for --grid auto"])
         self.refuse(*run, "--reduction", "auto", words=["--reduction auto needs --machine"])
         self.refuse(*run, "--reduction", "all-reduc:0", words=["did you mean 'all-reduce'?"])
 

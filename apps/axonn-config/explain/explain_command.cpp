@@ -88,7 +88,7 @@ int run_explain(const PlannerOptions& line) {
             << network.samples << " per rank, " << to_string(layout.precision)
             << (layout.checkpoint() ? ", blocks run again" : ", nothing run again")
             << (layout.attention_rows ? ", rows of queries divided" : "")
-            << (layout.norm_rows ? ", rows of norms divided" : "") << context_text(options, ", ") << ", "
+            << (layout.norm_rows ? ", rows of norms divided" : "") << context_text(layout.context, ", ") << ", "
             << fixed_text(100 * layout.cached, 0) << "% of the gathered weights cached; products at "
             << fixed_text(100 * machine.gemm_efficiency, 0) << "% of "
             << fixed_text(machine.peak_flops(layout.precision) / 1e12, 1) << " TFLOP/s, elements at "

@@ -8,7 +8,7 @@ axonn::CollectiveSeconds ExplainedJob::collectives(const axonn::LayerWork& layer
 }
 
 axonn::ExchangeSeconds ExplainedJob::context(const axonn::LayerWork& layer) const {
-  return context_exchange(layer, layout.grid, layout.context_link, tokens(), bytes(), options.context);
+  return context_exchange(layer, layout.grid, layout.context_link, tokens(), bytes(), layout.context);
 }
 
 axonn::ExchangeSeconds ExplainedJob::rows(const axonn::LayerWork& layer) const {

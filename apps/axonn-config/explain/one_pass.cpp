@@ -102,7 +102,7 @@ void print_links(const ExplainedJob& job) {
       std::cout << ", all-reduces by trees " << fixed_text(link.tree_latency_seconds * 1e6, 1) << " us";
     std::cout << "\n";
   }
-  if (const int64_t ranks = job.options.context.ranks; ranks > 1)
+  if (const int64_t ranks = job.layout.context.ranks; ranks > 1)
     std::cout << "  context: " << ranks << " ranks at " << fixed_text(job.layout.context_link.gbps, 2) << " GB/s, hops "
               << fixed_text(job.layout.context_link.latency_seconds * 1e6, 1) << " us\n";
 }

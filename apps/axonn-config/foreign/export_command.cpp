@@ -70,7 +70,7 @@ int run_export(const ExportFlags& flags, const PlannerOptions& line) {
                  .micro_batch = layout.micro_batch,
                  .checkpoint = layout.checkpoint() ? axonn::Checkpointing::on : axonn::Checkpointing::off,
                  .norm_rows = layout.norm_rows,
-                 .context = options.context});
+                 .context = layout.context});
   return 0;
 }
 

@@ -30,7 +30,8 @@ const COLLECTIVES = [
 ];
 
 const gridText = (layout) => layout.grid.join("x");
-const passes = (l) => `${l.micro_batches} x ${l.micro_batch}${l.checkpoint ? " again" : ""}`;
+const passes = (l) => `${l.micro_batches} x ${l.micro_batch}${l.checkpoint ? " again" : ""}` +
+  (l.context > 1 ? ` context ${l.context}` : "");
 const partsOf = (layout) => PARTS.map(([name, color, value]) => [name, color, value(layout)]);
 const memoryOf = (layout) => MEMORY.map(([name, color, value]) => [name, color, value(layout.memory)]);
 

@@ -68,8 +68,9 @@ void TrainingFlags::bind(axonn::OptionTable& table) {
             "ranks that have the same heads divide attention's rows of queries: off (default), on, auto: the better");
   table.add("training", "norm_rows", norm_rows,
             "ranks along x divide the rows of norms and residual sums: off (default), on, auto: the better");
-  table.add("training", "context", context, "ranks of z that divide each sequence (ring attention); default: 1",
-            {.least = 1, .most = 1024});
+  table.add("training", "context", context,
+            "ranks of z that divide each sequence (ring attention); 0: the best; default: 1",
+            {.least = axonn::kAutomaticContext, .most = 1024});
   table.add("training", "micro_batch", micro_batch,
             "sequences or images per rank (with --context: per so many ranks) per forward pass; 0: the best (default)");
   table.add("training", "overlap", overlap, axonn::switches_help<axonn::OverlapSwitches>());

@@ -45,7 +45,7 @@ struct TrainingFlags {
   axonn::Checkpointing checkpointing = axonn::Checkpointing::automatic;
   axonn::AttentionRows attention_rows = axonn::AttentionRows::off;
   axonn::NormRows norm_rows = axonn::NormRows::off;
-  int64_t context = 1;  // ranks of z that divide each sequence
+  int64_t context = 1;  // ranks of z that divide each sequence, or kAutomaticContext
   int64_t micro_batch = 0;
   axonn::OverlapSwitches overlap;
   axonn::OptimizerKind optimizer = axonn::OptimizerKind::adamw;

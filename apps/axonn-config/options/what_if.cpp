@@ -70,7 +70,7 @@ WhatIf WhatIfFlags::parsed(axonn::OptimizerKind optimizer) const {
 }
 
 axonn::NetworkModel WhatIf::network(const NetworkFlags& flags, int64_t context) const {
-  if (stages == 1 && context == 1 && logits_chunks == 1) return flags.network();
+  if (stages == 1 && context <= 1 && logits_chunks == 1) return flags.network();
   axonn::NetworkShape shape = flags.shape();
   std::visit(
       [&]<typename Shape>(Shape& sizes) {
@@ -80,7 +80,7 @@ axonn::NetworkModel WhatIf::network(const NetworkFlags& flags, int64_t context) 
                       " stages and chunks must divide the layers, got ", sizes.layers);
           sizes.layers /= stages;
           // Both halves of a causal sequence are divided, so that all ranks have as many scores.
-          AXONN_CHECK(context == 1 || sizes.sequence % (2 * context) == 0, kWhere, "--context ", context,
+          AXONN_CHECK(context <= 1 || sizes.sequence % (2 * context) == 0, kWhere, "--context ", context,
                       " needs a --sequence that divides by ", 2 * context, ", got ", sizes.sequence);
         } else {
           throw axonn::UserError(
@@ -103,6 +103,6 @@ void WhatIf::add_to(axonn::SearchOptions& options) const {
   options.divided_update = options.divided_update || divided_gradients;
   AXONN_CHECK(!any() || options.coefficients == axonn::Coefficients::trainer, kWhere,
               "--what-if is for coefficients trainer: remove --mode and --coefficients");
-  AXONN_CHECK(options.context.ranks > 1 || !(gathers_keys || context_over_data), kWhere,
+  AXONN_CHECK(options.context.ranks != 1 || !(gathers_keys || context_over_data), kWhere,
               "--what-if gather-keys and context-over-data are for divided sequences: give --context 8 too");
 }

@@ -69,6 +69,7 @@ Json layout_json(const PlannedLayout& layout) {
           {"checkpoint", layout.checkpoint()},
           {"attention_rows", layout.attention_rows},
           {"norm_rows", layout.norm_rows},
+          {"context", layout.context.ranks},
           {"cached_share", layout.cached},
           {"memory_bytes", layout.memory_bytes()},
           {"memory",
@@ -135,7 +136,8 @@ void print_json(std::ostream& out, const nlohmann::ordered_json& json) {
 void print_csv(std::ostream& out, const Ranking& ranking) {
   out << "x,y,z,data,seconds,communication_seconds,compute_seconds,exposed_all_reduce,exposed_gather_scatter,"
          "exposed_data,exposed_context,inside_node,order,"
-         "micro_batch,micro_batches,checkpoint,precision,memory_bytes,tokens_per_second,model_flops_utilisation,"
+         "micro_batch,micro_batches,checkpoint,context,precision,memory_bytes,tokens_per_second,model_flops_"
+         "utilisation,"
          "dollars_per_step,tie\n";
   const auto precision = out.precision(10);
   for (const PlannedLayout& layout : ranking.result.layouts) {
@@ -146,8 +148,9 @@ void print_csv(std::ostream& out, const Ranking& ranking) {
         << time.exposed_gather_scatter << ',' << time.exposed_data << ',' << time.exposed_context << ','
         << place_text(layout) << ',' << (layout.order ? axonn::to_string(*layout.order) : "") << ','
         << layout.micro_batch << ',' << layout.micro_batches << ',' << layout.checkpoint() << ','
-        << to_string(layout.precision) << ',' << layout.memory_bytes() << ',' << layout.tokens_per_second << ','
-        << layout.model_utilisation << ',' << layout.dollars << ',' << layout.ties_with_previous << "\n";
+        << layout.context.ranks << ',' << to_string(layout.precision) << ',' << layout.memory_bytes() << ','
+        << layout.tokens_per_second << ',' << layout.model_utilisation << ',' << layout.dollars << ','
+        << layout.ties_with_previous << "\n";
   }
   out.precision(precision);
 }

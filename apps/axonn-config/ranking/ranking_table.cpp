@@ -41,7 +41,7 @@ std::vector<Column> columns_of(const Ranking& ranking) {
                                  {ranking.network.tokens + "/s"},
                                  {"of peak"},
                                  {"lost by", true}};
-  const bool context = ranking.options.context.ranks > 1;
+  const bool context = ranking.options.context.ranks != 1;
   if (context) columns.push_back({"context"});
   if (ranking.options.objective == axonn::Objective::cost) columns.push_back({"$/step"});
   if (ranking.options.precisions.size() > 1) columns.push_back({"type", true});
@@ -101,7 +101,10 @@ void print_table(std::ostream& out, const Ranking& ranking) {
       << " of each; again: blocks run forward again (activation checkpointing)"
       << (ranking.options.attention_rows == axonn::AttentionRows::off ? "" : "; rows: of queries, divided")
       << (ranking.options.norm_rows == axonn::NormRows::off ? "" : "; norms: their rows divided")
-      << context_text(ranking.options, "; context: ")
+      << (ranking.options.context.ranks == 1
+              ? ""
+              : "; context N: each sequence over N ranks of z" +
+                    std::string(ranking.options.context.over_data ? " (of data if z = 1)" : ""))
       << "\n"
          "cached: share of the weights gathered over z that stay, in what is left of the memory\n";
   if (!ranking.result.rejections.empty()) out << "not possible: " << rejections_text(ranking) << "\n";

@@ -16,7 +16,8 @@ std::string network_text(const axonn::NetworkModel& network) {
 std::string micro_text(const axonn::PlannedLayout& layout) {
   return std::to_string(layout.micro_batches) + " x " + std::to_string(layout.micro_batch) +
          (layout.checkpoint() ? " again" : "") + (layout.attention_rows ? " rows" : "") +
-         (layout.norm_rows ? " norms" : "");
+         (layout.norm_rows ? " norms" : "") +
+         (layout.context.ranks > 1 ? " context " + std::to_string(layout.context.ranks) : "");
 }
 
 std::string place_text(const axonn::PlannedLayout& layout) {
@@ -44,9 +45,10 @@ std::string what_if_text(const axonn::SearchOptions& options) {
   return text.empty() ? text : text + "\n";
 }
 
-std::string context_text(const axonn::SearchOptions& options, const char* separator) {
-  if (options.context.ranks == 1) return "";
-  return separator + ("each sequence over " + std::to_string(options.context.ranks) + " ranks of z");
+std::string context_text(const axonn::ContextSplit& context, const char* separator) {
+  if (context.ranks == 1) return "";
+  return separator + ("each sequence over " + std::to_string(context.ranks) + " ranks of z") +
+         (context.over_data ? " (of data if z = 1)" : "");
 }
 
 std::string band_text(const axonn::Machine& machine) {

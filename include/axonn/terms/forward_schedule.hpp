@@ -44,6 +44,9 @@ inline std::vector<std::pair<std::string_view, int64_t>> with_names(const Linear
   return ran;
 }
 
+// As a context in options: the best one, which the planner chooses with the grid.
+inline constexpr int64_t kAutomaticContext = 0;
+
 // How a forward pass runs beside its sums, which rows of attention and of the residual stream each
 // rank has, and which tokens. All change rounding.
 struct ForwardSchedule {

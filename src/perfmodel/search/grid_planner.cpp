@@ -155,6 +155,7 @@ double GridPlanner::bound() const {
 PlannedLayout GridPlanner::layout(const PlacementChoice& choice, const MemoryPlan& plan, int64_t micro_batch) const {
   PlannedLayout layout = {.grid = grid_,
                           .links = choice.links,
+                          .context = options_->context,
                           .context_link = choice.context_link,
                           .precision = plan.precision,
                           .micro_batch = micro_batch};

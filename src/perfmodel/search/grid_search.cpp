@@ -13,7 +13,7 @@
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
 #include "axonn/grid/divisors.hpp"
-#include "perfmodel/search/grid_planner.hpp"
+#include "perfmodel/search/grid_contexts.hpp"
 
 namespace axonn {
 namespace {
@@ -45,9 +45,9 @@ void check_options(const NetworkModel& network, const Machine& machine, const Se
               "the tensor degree must be from 1 and its bounds in order, got ", options.min_tensor, " to ",
               options.max_tensor);
   const int64_t context = options.context.ranks;
-  AXONN_CHECK(context == 1 || (context > 1 && sequence % (2 * context) == 0), where, "each of ", context,
-              " ranks of a context has two parts of a sample, which has ", sequence, " ", network.tokens,
-              ": give a context whose double divides them");
+  AXONN_CHECK(context == kAutomaticContext || context == 1 || (context > 1 && sequence % (2 * context) == 0), where,
+              "each of ", context, " ranks of a context has two parts of ", network.samples, " of ", sequence, " ",
+              network.tokens, ": give a context whose double divides them, or 1");
   AXONN_CHECK(context == 1 || (options.mode == BandwidthMode::exact && options.coefficients == Coefficients::trainer),
               where,
               "a context is counted in mode exact with the coefficients of the trainer: remove --mode and "
@@ -84,18 +84,22 @@ auto place(const PlannedLayout& layout) {
 // aside. Only grids whose z x data divides the batch are looked at.
 bool has_grid(const NetworkModel& network, const SearchOptions& options, int64_t count) {
   const int64_t samples = options.batch_tokens / network.tokens_per_sample;
-  const auto fits = [&](const GridShape& grid) {
-    return within_bounds(grid, options) && !misfit_of(network, options, grid);
-  };
   const auto factors = divisors(count);
-  for (const int parts : divisors(std::gcd(count, samples * options.context.ranks))) {
-    const auto tensor = static_cast<int>(count / parts);
-    for (const int x : factors)
-      for (const int z : factors)
-        if (tensor % x == 0 && parts % z == 0 && fits({.x = x, .y = tensor / x, .z = z, .data = parts / z}))
-          return true;
-  }
-  return false;
+  const auto has = [&](const SearchOptions& with) {
+    for (const int parts : divisors(std::gcd(count, samples * with.context.ranks))) {
+      const auto tensor = static_cast<int>(count / parts);
+      for (const int x : factors)
+        for (const int z : factors) {
+          const GridShape grid{.x = x, .y = tensor / x, .z = z, .data = parts / z};
+          if (tensor % x == 0 && parts % z == 0 && within_bounds(grid, with) && !misfit_of(network, with, grid))
+            return true;
+        }
+    }
+    return false;
+  };
+  SearchOptions these = options;
+  these.gpus = count;
+  return std::ranges::any_of(of_each_context(network, these), has);
 }
 
 // The links of a grid's axes, each as fast as any placement of the axis makes it.
@@ -123,7 +127,8 @@ class LeastLinks {
   std::map<int, AxisLink> by_size_;
 };
 
-// Keeps the best `top` layouts. A layout worse than all of them is dropped.
+// Keeps the best `top` layouts, of each grid the best one. A layout worse than all of them is
+// dropped.
 class Ranking {
  public:
   explicit Ranking(int64_t top) : top_(static_cast<size_t>(std::min<int64_t>(top, kMostGpus))) {}
@@ -133,6 +138,12 @@ class Ranking {
   }
 
   void add(PlannedLayout layout) {
+    const auto same = std::ranges::find(layouts_, layout.grid, &PlannedLayout::grid);
+    if (same != layouts_.end()) {
+      const auto order = [](const PlannedLayout& one) { return std::tuple(rank_key(one.value), one.context.ranks); };
+      if (order(*same) <= order(layout)) return;
+      layouts_.erase(same);
+    }
     const auto at =
         std::ranges::upper_bound(layouts_, place(layout), {}, [](const PlannedLayout& other) { return place(other); });
     layouts_.insert(at, std::move(layout));
@@ -160,18 +171,18 @@ SearchResult search_grids(const NetworkModel& network, const Machine& machine, c
   using Entry = std::tuple<double, bool, size_t>;  // bound, placed, place in `fitting`
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
   const auto sizes = level_sizes(machine, options.gpus);
+  const std::vector<SearchOptions> contexts = of_each_context(network, options);
   LeastLinks least(machine, options, sizes);
   for (const GridShape& grid : factorisations(options.gpus)) {
     if (!within_bounds(grid, options)) continue;
     ++result.considered;
-    GridPlanner planner(network, machine, options, grid, sizes);
-    if (auto rejection = planner.rejection()) {
+    const size_t first = fitting.size();
+    if (auto rejection = find_planners(network, machine, contexts, grid, sizes, fitting))
       result.rejections.push_back(std::move(*rejection));
-      continue;
+    for (size_t i = first; i < fitting.size(); ++i) {
+      result.candidates += fitting[i].candidates();
+      queue.emplace(fitting[i].bounds_roughly() ? fitting[i].rough_bound(least.of(grid)) : 0, false, i);
     }
-    result.candidates += planner.candidates();
-    queue.emplace(planner.bounds_roughly() ? planner.rough_bound(least.of(grid)) : 0, false, fitting.size());
-    fitting.push_back(std::move(planner));
   }
   Ranking ranking(options.top);
   while (!queue.empty()) {
@@ -196,17 +207,22 @@ PlannedLayout plan_grid(const NetworkModel& network, const Machine& machine, con
   one.gpus = grid.ranks();
   check_options(network, machine, one);
   const auto sizes = level_sizes(machine, grid.ranks());
-  GridPlanner planner(network, machine, one, grid, sizes);
-  if (const auto rejection = planner.rejection()) {
+  const std::vector<SearchOptions> contexts = of_each_context(network, one);
+  std::vector<GridPlanner> fitting;
+  if (const auto rejection = find_planners(network, machine, contexts, grid, sizes, fitting)) {
     const std::string by = rejection->bytes_over == 0 ? ""
                                                       : ": " + bytes_text(static_cast<double>(rejection->bytes_over)) +
                                                             " too much; choose a grid with more ranks on x, y or z";
     throw UserError("perfmodel.plan_grid", detail::concatenate("grid ", grid.to_string(), " is not possible for ",
                                                                network.name, " (", rejection->reason, ")", by));
   }
-  planner.find_choices();
+  Ranking ranking(1);
   int64_t evaluated = 0;
-  return planner.best(one.prune, &evaluated);
+  for (GridPlanner& planner : fitting) {
+    planner.find_choices();
+    ranking.add(planner.best(one.prune, &evaluated));
+  }
+  return std::move(ranking.take().front());
 }
 
 std::vector<int64_t> nearest_batches(const NetworkModel& network, const Machine& machine,
@@ -214,10 +230,11 @@ std::vector<int64_t> nearest_batches(const NetworkModel& network, const Machine&
   check_options(network, machine, options);
   const int64_t samples = options.batch_tokens / network.tokens_per_sample;
   const int64_t most = kMostTokens / network.tokens_per_sample;
+  const ContextSplit context = of_each_context(network, options).front().context;
   int64_t part = 0;  // the largest z x data
   for (const GridShape& grid : factorisations(options.gpus))
-    if (within_bounds(grid, options) && !network.why_impossible(grid) && holds_context(grid, options.context))
-      part = std::max(part, sample_parts(grid, options.context) * std::max<int64_t>(options.micro_batch, 1));
+    if (within_bounds(grid, options) && !network.why_impossible(grid) && holds_context(grid, context))
+      part = std::max(part, sample_parts(grid, context) * std::max<int64_t>(options.micro_batch, 1));
   std::vector<int64_t> batches;
   if (part == 0) return batches;
   const int64_t below = samples / part * part, above = (samples + part - 1) / part * part;

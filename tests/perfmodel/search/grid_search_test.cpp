@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "axonn/core/error.hpp"
 #include "axonn/network/decoder/decoder_presets.hpp"
@@ -362,6 +365,46 @@ TEST(GridSearch, ADividedContextNeedsFewerSequencesThanRanks) {
   const auto of_data = search_grids(model, machine, other);
   ASSERT_FALSE(of_data.layouts.empty());
   for (const PlannedLayout& layout : of_data.layouts) EXPECT_EQ(layout.grid.data % 8, 0) << layout.grid.to_string();
+}
+
+// Each grid with its best context, found by one search for each of them.
+TEST(GridSearch, TheBestContextIsThatOfTheBestSearch) {
+  const auto model = preset("gpt5b");  // sequences of 2048 tokens
+  for (const char* name : {"dgx-a100", "perlmutter"}) {
+    const auto machine = find_machine(name);
+    SearchOptions options = {.gpus = 64, .batch_tokens = 16 * 2048, .top = 1000};
+    std::map<std::array<int, 4>, std::pair<double, int64_t>> best;
+    for (const int64_t context : {1, 2, 4, 8, 16, 32, 64}) {
+      options.context.ranks = context;
+      for (const PlannedLayout& layout : search_grids(model, machine, options).layouts) {
+        EXPECT_EQ(layout.context.ranks, context);
+        const GridShape& grid = layout.grid;
+        auto& known = best.try_emplace({grid.x, grid.y, grid.z, grid.data}, layout.value, context).first->second;
+        if (layout.value < known.first) known = {layout.value, context};
+      }
+    }
+    options.context.ranks = kAutomaticContext;
+    const SearchResult found = search_grids(model, machine, options);
+    ASSERT_EQ(found.layouts.size(), best.size());
+    std::set<int64_t> contexts;
+    for (const PlannedLayout& layout : found.layouts) {
+      const GridShape& grid = layout.grid;
+      const auto& [value, context] = best.at({grid.x, grid.y, grid.z, grid.data});
+      EXPECT_EQ(layout.value, value) << grid.to_string();
+      EXPECT_EQ(layout.context.ranks, context) << grid.to_string();
+      EXPECT_EQ(plan_grid(model, machine, options, grid).context.ranks, context) << grid.to_string();
+      contexts.insert(context);
+    }
+    EXPECT_GT(contexts.size(), 2U) << name;
+    EXPECT_EQ(found.considered, static_cast<int64_t>(found.layouts.size() + found.rejections.size()));
+    SearchOptions all = options;
+    all.prune = false;
+    all.top = options.top = 3;
+    expect_same(search_grids(model, machine, options), search_grids(model, machine, all), name);
+  }
+  // 15 sequences divide over no 16 ranks.
+  const SearchOptions few = {.gpus = 16, .batch_tokens = 15 * 2048, .context = {.ranks = kAutomaticContext}};
+  EXPECT_EQ(nearest_batches(model, find_machine("dgx-a100"), few), (std::vector<int64_t>{16}));
 }
 
 TEST(GridSearch, RefusesWhatNoGridCanMeet) {

@@ -10,6 +10,7 @@
 #include "axonn/network/network_model.hpp"
 #include "axonn/perfmodel/time/step_model.hpp"
 #include "axonn/terms/attention_rows.hpp"
+#include "axonn/terms/forward_schedule.hpp"
 #include "axonn/terms/norm_rows.hpp"
 #include "axonn/terms/overlap_portions.hpp"
 
@@ -62,7 +63,7 @@ struct SearchOptions {
   bool block_messages = false;                        // the same: a block's weights move in one message
   int64_t moment_bytes = 0, logits_chunks = 1;        // as in MemoryOptions; this trainer does not
   int64_t stages = 1, virtual_stages = 1;  // as in StepSettings: the network, the GPUs and the grid are one stage's
-  ContextSplit context = {};               // in mode exact, with the coefficients of the trainer
+  ContextSplit context = {};  // in mode exact, with the coefficients of the trainer; kAutomaticContext: tries all
   OverlapSwitches overlap;
   int moments = optimizer_moments(OptimizerKind::adamw);  // elements of optimizer state per weight
   bool divided_update = false;                            // among the replicas
@@ -78,7 +79,8 @@ struct PlannedLayout {
   // Gives the placement to ranks numbered node by node. Nothing: ranks must be mapped.
   std::optional<AxisOrder> order;
   AxisLinks links;
-  AxisLink context_link;  // the ring over the ranks of SearchOptions::context
+  ContextSplit context;
+  AxisLink context_link;  // the ring over its ranks
   Precision precision = Precision::bf16;
   int64_t micro_batch = 1;  // sequences
   int64_t micro_batches = 1;
@@ -108,7 +110,7 @@ struct Rejection {
 
 struct SearchResult {
   int64_t considered = 0;              // grids within the bounds of the options
-  int64_t candidates = 0;              // grids x placements x micro-batches x checkpointing x precisions that fit
+  int64_t candidates = 0;              // grids x placements x all that is tried for them, if it fits
   int64_t evaluated = 0;               // candidates whose step time was computed; the others could not be better
   std::vector<PlannedLayout> layouts;  // best first
   std::vector<Rejection> rejections;
