@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <vector>
 
+#include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
@@ -14,6 +15,8 @@
 #include <axonn/core/error.hpp>
 #include <axonn/core/median.hpp>
 #include <axonn/kernels/choice/device_choice.hpp>
+#include <axonn/layers/attention.hpp>
+#include <axonn/layers/context.hpp>
 #include <axonn/train/report/gemm_peak.hpp>
 
 namespace {
@@ -97,6 +100,20 @@ class Measurer {
     return axonn::median(all);
   }
 
+  // Of causal attention, a third of forward and backward, with the masked scores, which the planner
+  // counts too. By one rank each, at the same time.
+  double attention_tflops() {
+    constexpr int64_t kTokens = 2048, kHeads = 4, kFeatures = 64;
+    axonn::Context alone(environment_, {}, {.device = device_, .job_ranks = {environment_.rank()}});
+    const auto random = [&] {
+      return at::randn({1, kTokens, kHeads, kFeatures}, options(at::kFloat)).requires_grad_();
+    };
+    const axonn::AttentionHeads heads{random(), random(), random()};
+    const at::Tensor grad = at::randn({1, kTokens, kHeads * kFeatures}, options(at::kFloat));
+    const double spent = seconds([&] { axonn::attention(alone, heads, {.heads = kHeads}).tensor.backward(grad); });
+    return 3.0 * 4 * kTokens * kTokens * kHeads * kFeatures / spent / 1e12;
+  }
+
   bool cpu() const { return device_.is_cpu(); }
 
  private:
@@ -140,6 +157,10 @@ void measure_work(Measurer& measurer, const Calibration& calibration, int local_
   AXONN_CHECK(sysinfo(&memory) == 0, kWhere, "the system does not tell its memory");
   machine.memory_gib = static_cast<double>(memory.totalram) * memory.mem_unit / kGibibyte / local_ranks;
   machine.gemm_efficiency = 1;
+  const double attention = measurer.attention_tflops();
+  machine.attention_efficiency = std::min(axonn::kMostAttentionEfficiency, attention / machine.peak_tflops[2]);
+  calibration.say(
+      text_of("attention: %.2f times as fast as products, if masked scores are counted", machine.attention_efficiency));
 }
 
 void measure_links(Measurer& measurer, const Calibration& calibration, int ranks, int local_ranks, Machine& machine) {
@@ -173,8 +194,7 @@ axonn::Machine measure_machine(axonn::Environment& environment, const Calibratio
   machine.name = calibration.name;
   machine.memory_efficiency = 1;  // the bandwidth is measured below
   machine.error_band = 0;         // no run was compared with it
-  if (calibration.base.empty())
-    machine.gpu = "CPU rank", machine.attention_efficiency = 0.4, machine.collective_share = 0.25;
+  if (calibration.base.empty()) machine.gpu = "CPU rank", machine.collective_share = 0.25;
   machine.measured.clear();
   calibration.say(std::to_string(ranks) + " ranks, " + std::to_string(local_ranks) + " per node, by " +
                   std::string(environment.transport()));

@@ -44,10 +44,12 @@ void read_gpu(const TomlFile& file, Machine& machine) {
   machine.error_band = gpu.number_or("error_band", 0, 0, /*above=*/false);
   machine.collective_share = gpu.number_or("collective_share", 0.25, 0, /*above=*/false);
   machine.dollars_per_gpu_hour = gpu.number_or("dollars_per_hour", 0, 0, /*above=*/false);
-  AXONN_CHECK(machine.gemm_efficiency <= 1 && machine.attention_efficiency <= 1 && machine.memory_efficiency <= 1 &&
-                  machine.collective_share <= 1,
+  AXONN_CHECK(machine.gemm_efficiency <= 1 && machine.memory_efficiency <= 1 && machine.collective_share <= 1,
               "perfmodel.machine", place_of(file, *node),
               ": efficiencies and collective_share in [gpu] must be at most 1");
+  AXONN_CHECK(machine.attention_efficiency <= kMostAttentionEfficiency, "perfmodel.machine", place_of(file, *node),
+              ": attention_efficiency in [gpu] must be at most ", kMostAttentionEfficiency,
+              ", as half of the scores that it counts are masked");
   gpu.refuse_unknown_keys();
 }
 

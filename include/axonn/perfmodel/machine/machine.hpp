@@ -35,6 +35,7 @@ struct MeasuredBandwidth {
 };
 
 inline constexpr double kWidestBand = 0.53;  // the widest preset's, for machines with which no run was compared
+inline constexpr double kMostAttentionEfficiency = 2;  // a causal mask hides half of the scores
 
 struct Machine {
   std::string name;
@@ -45,7 +46,7 @@ struct Machine {
   double memory_efficiency = 1;         // share of it that norms, residual sums and the optimizer sustain
   std::array<double, 4> peak_tflops{};  // by Precision; 0: the GPU does not support it
   double gemm_efficiency = 0;           // share of the peak that large matrix products sustain
-  double attention_efficiency = 0;      // the same for fused attention, masked scores counted
+  double attention_efficiency = 0;      // the same for attention, masked scores counted: so it may exceed 1
   double kernel_seconds = 0;            // for every entry of a layer table, whatever its size: kernels start
   double collective_share = 0;          // share of the GPU's compute units that a running collective occupies
   double dollars_per_gpu_hour = 0;
