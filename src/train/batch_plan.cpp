@@ -1,6 +1,7 @@
 #include "axonn/train/batch_plan.hpp"
 
 #include "axonn/core/error.hpp"
+#include "axonn/grid/context_ring.hpp"
 
 namespace axonn {
 
@@ -12,6 +13,7 @@ BatchPlan plan_batch(int64_t batch, int64_t micro_batch, const GridShape& shape,
                      int64_t context) {
   AXONN_CHECK(batch > 0 && micro_batch > 0, "train.plan_batch", "batch and micro_batch must be positive, got ", batch,
               " and ", micro_batch);
+  check_context(shape, context);
   const auto [groups, mine] = row_share(shape, at, context);
   const int64_t a_forward = micro_batch * groups;
   const std::string divided = context == 1 ? "" : detail::concatenate(" / ", context);
@@ -27,6 +29,7 @@ BatchPlan plan_batch(int64_t batch, int64_t micro_batch, const GridShape& shape,
 BatchPlan plan_micro_batches(int64_t batch, int64_t micro_batches, const GridShape& shape, const Coordinate& at,
                              int64_t context) {
   AXONN_CHECK(micro_batches >= 1, "train.plan_batch", "micro_batches must be at least 1, got ", micro_batches);
+  check_context(shape, context);
   return plan_batch(batch, batch / micro_batches / row_groups(shape, context), shape, at, context);
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "axonn/core/error.hpp"
+#include "axonn/grid/context_ring.hpp"
 
 namespace axonn {
 namespace {
@@ -13,6 +14,7 @@ constexpr int64_t kLeastCopies = int64_t{1} << 20;  // with less, system calls t
 }  // namespace
 
 int64_t TrainConfig::rows(const GridShape& shape, int64_t context) const {
+  check_context(shape, context);
   return micro_batch > 0 ? micro_batch : std::max<int64_t>(batch / row_groups(shape, context), 1);
 }
 

@@ -76,6 +76,8 @@ TEST(BatchPlan, GivesRanksThatDivideSequencesTheSameSamples) {
   EXPECT_EQ(plan_micro_batches(16, 4, grid, {}, 2).micro_batch, 1);
   EXPECT_EQ(batch_text(plan_batch(16, 2, grid, {}, 2), "sequences", grid, 2),
             "batch 16 = 2 micro-batches x 2 sequences per 2 ranks x z 4 / 2 x data 2");
+  EXPECT_USER_ERROR(plan_batch(16, 2, grid, {}, 3), "context must divide z");
+  EXPECT_USER_ERROR((TrainConfig{.batch = 16}).rows({.z = 2, .data = 3}, 8), "context must divide z");
   EXPECT_USER_ERROR(plan_batch(18, 2, grid, {}, 2), "batch must divide by micro_batch * z / context * data",
                     "2 * 4 / 2 * 2 = 8", "nearest batches: 16, 24");
 }

@@ -76,8 +76,9 @@ struct MemoryPrediction {
   // A checkpointed block keeps only its input, m h/Y. The whole list counts once more, for the
   // block that is run again. The last norm: 2 m h/Y and 2 m. With dropout the embedding's mask:
   // m h/Y. With a document mask: m s, and without dropout or tiles m s for each block with a window
-  // (1/Y with divided rows of queries). Left out: ids, targets and masks of one byte, and scores of
-  // one block of passing keys.
+  // (1/Y with divided rows of queries). Passing keys and values have buffers, and their gradients,
+  // of two ranks. Left out: ids, targets and masks of one byte, and scores of one block of passing
+  // keys.
   int64_t activation_bytes = 0;
 
   // The loss: logits_copies m ceil(V/X) elements at once (3: probabilities, their gradient, and a
@@ -86,8 +87,8 @@ struct MemoryPrediction {
 
   // Temporaries of one block's backward: 2 m h/Y for the residual stream's gradient and 2 m f/X
   // around the GELU. They never exist at the same time as the logits. With a divided context also
-  // keys, values and their gradients: of all ranks if they are gathered, else of two ranks, and
-  // two sums of gradients, in fp32 or fp64.
+  // keys, values and their gradients of all ranks, if they are gathered; else two sums of
+  // gradients, in fp32 or fp64.
   int64_t block_bytes = 0;
 
   int64_t total_bytes() const;  // the sum, with the larger of the last two

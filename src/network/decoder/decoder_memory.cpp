@@ -154,14 +154,23 @@ int64_t activation_elements(const DecoderShape& shape, const GridShape& grid, in
   return rows * (elements + 2 * h + (shape.norm_bias ? 2 : 1) + (options.dropout ? h : 0));
 }
 
-// Keys, values and their gradients of other ranks' tokens that a rank has at a time. Two gradients
-// of a ring, the rank's own and those that it adds next, are in fp32 or fp64.
+// Elements of keys, values and both gradients of this rank's tokens.
+int64_t keys_values(const DecoderShape& shape, const GridShape& grid, int64_t rows) {
+  return 4 * ceil_divide(shape.keys() * shape.features_of_head(), grid.x) * rows;
+}
+
+// Of a block: those of all ranks' tokens, or in a ring two sums of gradients in fp32 or fp64, the
+// rank's own and those that it adds next.
 int64_t passed_bytes(const DecoderShape& shape, const GridShape& grid, int64_t rows, const MemoryOptions& options) {
-  const ContextSplit& context = options.context;
-  if (context.ranks == 1) return 0;
-  const int64_t e = options.element_bytes, wide = std::max<int64_t>(e, 4);
-  return 4 * ceil_divide(shape.keys() * shape.features_of_head(), grid.x) * rows *
-         (context.gathers ? context.ranks * e : 2 * e + wide);
+  if (options.context.ranks == 1) return 0;
+  const int64_t e = options.element_bytes;
+  return keys_values(shape, grid, rows) *
+         (options.context.gathers ? options.context.ranks * e : std::max<int64_t>(e, 4));
+}
+
+// Buffers that stay, for the keys and values that are here and those that come round a ring.
+int64_t travelling_bytes(const DecoderShape& shape, const GridShape& grid, int64_t rows, const MemoryOptions& options) {
+  return is_ring(options) ? 2 * keys_values(shape, grid, rows) * options.element_bytes : 0;
 }
 
 }  // namespace
@@ -176,7 +185,8 @@ MemoryPrediction predict_memory(const DecoderShape& shape, const GridShape& grid
   const int64_t widest = shape.expert_layers() > 0
                              ? std::max(shape.token_experts * shape.expert_hidden, shape.shared_hidden)
                              : shape.mlp();
-  memory.activation_bytes = activation_elements(shape, grid, rows, options) * e;
+  memory.activation_bytes =
+      activation_elements(shape, grid, rows, options) * e + travelling_bytes(shape, grid, rows, options);
   memory.logits_bytes = options.logits_copies * ceil_divide(rows, options.logits_chunks) *
                         Dim::padded(shape.vocabulary, Axis::x).local_size(grid, {}) * e;
   memory.block_bytes = rows * (2 * over_y + (1 + shape.halves()) * ceil_divide(widest, grid.x)) * e +
