@@ -5,8 +5,6 @@
 namespace axonn {
 namespace {
 
-int64_t last_of(const TokenRun& run) { return run.place + run.rows.size() - 1; }
-
 // Tokens from `first` to `last` of a run.
 TokenRun tokens_of(const TokenRun& run, int64_t first, int64_t last) {
   const int64_t begin = run.rows.begin + first - run.place;

@@ -16,6 +16,8 @@ struct AttentionBlock {
   TokenRun queries, keys;
 };
 
+inline int64_t last_of(const TokenRun& run) { return run.place + run.rows.size() - 1; }
+
 // The keys that a query sees: with `causal` its own and those before it, and in a window only the
 // last `window` of these.
 struct Sight {

@@ -11,12 +11,12 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/layers/my_tokens.hpp"
-#include "layers/ops/attention_operation.hpp"
-#include "layers/ops/divided_rows.hpp"
-#include "layers/ops/heads_operation.hpp"
-#include "layers/ops/library_attention.hpp"
-#include "layers/ops/ring_attention.hpp"
-#include "layers/ops/tiled_attention.hpp"
+#include "layers/ops/attention/attention_operation.hpp"
+#include "layers/ops/attention/divided_rows.hpp"
+#include "layers/ops/attention/heads_operation.hpp"
+#include "layers/ops/attention/library_attention.hpp"
+#include "layers/ops/attention/ring_attention.hpp"
+#include "layers/ops/attention/tiled_attention.hpp"
 
 namespace axonn {
 namespace {
@@ -38,13 +38,15 @@ void check_heads(const Context& context, const AttentionHeads& heads, const Atte
   }
 }
 
+// `documents` has a row for each token of a sequence, or is for a ring.
 AttentionTerms terms_of(const AttentionOptions& options, const Tensor& documents) {
   return {.sight = {.causal = options.causal, .window = options.window},
           .heads = options.heads,
           .axis = options.axis,
           .dropout = options.dropout,
           .dropout_name = options.dropout_name,
-          .documents = documents};
+          .documents = documents,
+          .masked = {{{0, documents.defined() ? documents.size(2) : 0}, 0}}};
 }
 
 // Whether LibTorch's fused kernel is the faster one on a CPU: of all keys, and of 16-bit heads with
@@ -71,8 +73,7 @@ Tensor attended(Context& context, const AttentionHeads& heads, const AttentionOp
                   {queries, keys, values})[0];
   }
   if (on_cpu && !fused_is_faster(heads, options, documents)) {
-    const Tensor mine = documents.defined() ? documents.narrow(2, place.first, rows) : documents;
-    return record(tiled_attention(context, terms_of(options, mine), place.first, place.sequence),
+    return record(tiled_attention(context, terms_of(options, documents), place.first, place.sequence),
                   {queries, keys, values})[0];
   }
   return library_attention(context, {queries, keys, values}, terms_of(options, documents), place);

@@ -94,7 +94,8 @@ inline Results attention_in_parts(const MakeAttention& make, const HeadTensors& 
   EXPECT_EQ(result.output.scalar_type(), heads.queries.scalar_type());
   const auto backward = make(heads.queries, heads.keys.size(2), how);
   backward->begin_backward(result, heads.grad);
-  const at::Tensor to = at::zeros(both.sizes(), both.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+  const at::Tensor to =
+      at::zeros(both.sizes(), both.options().dtype(both.scalar_type() == at::kDouble ? at::kDouble : at::kFloat));
   for (const auto& part : {late, early}) backward->attend_backward(runs, part, both, to);
   return {result.output, backward->grad_queries(), to[0].transpose(1, 2), to[1].transpose(1, 2)};
 }

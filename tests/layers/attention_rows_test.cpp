@@ -45,8 +45,8 @@ std::vector<Case> causal_cases() {
           {"documents", 21, heads_of(4), true},
           {"documents in a window", 21, heads_of(12, 5), true},
           {"documents and dropout", 21, heads_of(12, 0, 0.3), true},
-          {"the fused kernel", 1040, heads_of(4)},
-          {"the fused kernel in a window", 1040, heads_of(12, 130)}};
+          {"tiles", 1040, heads_of(4)},
+          {"tiles in a window", 1040, heads_of(12, 130)}};
 }
 
 // As a UNet has them, with its heads over either axis.
@@ -138,9 +138,9 @@ TEST(AttentionRowsOnEveryGrid, AreThoseOfAllRows) { expect_the_same_with_divided
 
 TEST(AttentionRowsOnEveryGrid, AreThoseOfAllPixels) { expect_the_same_with_divided_rows(image_cases()); }
 
-// Beside fp64 on all rows. Attention beyond 1024 tokens joins two softmaxes.
+// Beside fp64 on all rows.
 TEST(AttentionRowsOnEveryGrid, RoundLikeTheirType) {
-  const Case each = {"the fused kernel", 1040, heads_of(4)};
+  const Case each = {"tiles", 1040, heads_of(4)};
   for (const GridShape& grid : every_grid()) {
     if (!divides(grid, each.options)) continue;
     Context whole = context_with(grid, AttentionRows::off),

@@ -39,6 +39,20 @@ at::Tensor attended(const Plain& heads, int64_t window) {
       .reshape({heads.queries.size(0), sequence, kQueries});
 }
 
+// Backward of attention in tiles, and in a ring, reads the output.
+TEST(Attention, OutputThatIsChangedInPlaceIsRefused) {
+  Context context = context_on({});
+  const AttentionOptions options = {.heads = kHeads, .kv_heads = kKeys, .dropout = 0.1, .dropout_name = "dropped"};
+  context.set_samples({.seed = 3, .first = 0});
+  const at::Tensor mine = whole_tensor(1, {2, 8, kQueries + 2 * kOfKeys}).requires_grad_();
+  const Value qkv{mine, kQueries + 2 * kOfKeys, Layout::over(Axis::x, kSegments)};
+  const auto output = [&] { return attention(context, split_heads(context, qkv, options), options).tensor; };
+  const at::Tensor changed = output();
+  changed.mul_(2);
+  EXPECT_USER_ERROR(changed.sum().backward(), "change a copy of it");
+  output().mul(2).sum().backward();
+}
+
 struct Compared {
   at::Tensor output, gradient;
 };

@@ -173,7 +173,7 @@ TEST(DividedSequences, GenerateWithACacheAsOneRank) {
   };
   const at::Tensor expected = logits_on(alone());
   for (const Place& place : places()) {
-    if (place.grid.x > 1) continue;  // where each rank has the logits of a part of the vocabulary
+    if (place.grid.x > 1) continue;  // each rank has the logits of a part of the vocabulary
     const at::Tensor got = logits_on(context_of(place));
     EXPECT_LE((got - expected).abs().max().item<double>(), 1e-12 * expected.abs().max().item<double>())
         << place.grid.to_string();

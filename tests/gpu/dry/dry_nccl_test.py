@@ -4,8 +4,8 @@ import collections
 import unittest
 
 import program_runs
-from dry_gpu import OWN_KERNELS, TOP, DryTest, Event
-from nccl_order import calls, cycle, differences, not_joined
+from dry_gpu import OWN_KERNELS, TOP, DryTest, Event, attention
+from nccl_order import calls, cycle, differences, not_joined, unanswered
 
 NETWORK = {"gpt": ["--layers", 2, "--hidden", 64, "--heads", 4, "--sequence", 16, "--data", "text.txt"],
            "unet": ["--image", 16, "--base", 32, "--multipliers", 1, 2, "--blocks", 1, "--attention", 8, "--heads", 2,
@@ -40,13 +40,13 @@ for_gpt = unittest.skipUnless(program_runs.NAME == "gpt", "a network of gpt")
 class Made:
     """A record of calls on communicators A and B, with the compute stream 0 and NCCL's stream 5."""
 
-    def __init__(self, *events):
-        self.events = [Event("communicator", ["0", "A", "0", "2"]), Event("communicator", ["1", "B", "0", "2"])]
+    def __init__(self, *events, rank=0):
+        self.events = [Event("communicator", [str(i), name, str(rank), "2"]) for i, name in enumerate("AB")]
         self.events += [Event(*event) for event in events]
 
 
-def call(communicator, what="4 of type 7"):
-    return "nccl", ["ncclAllReduce", what, communicator, "5"]
+def call(communicator, what="4 of type 7", name="ncclAllReduce"):
+    return "nccl", [name, what, communicator, "5"]
 
 
 class WrongOrderTest(unittest.TestCase):
@@ -54,6 +54,14 @@ class WrongOrderTest(unittest.TestCase):
         self.assertEqual(differences([Made(call("0")), Made(call("0"))]), [])
         self.assertEqual(len(differences([Made(call("0")), Made(call("0", "5 of type 7"))])), 1)
         self.assertEqual(len(differences([Made(call("0")), Made(call("0"), call("0"))])), 1)
+
+    def test_messages_that_nobody_receives_are_found(self):
+        sent, received = call("0", "4 of type 7 to 1", "ncclSend"), call("0", "4 of type 7 from 0", "ncclRecv")
+        self.assertEqual(unanswered([Made(sent), Made(received, rank=1)]), [])
+        self.assertEqual(len(unanswered([Made(sent), Made(rank=1)])), 1)
+        self.assertEqual(len(unanswered([Made(sent, sent), Made(received, rank=1)])), 1)
+        other = call("0", "5 of type 7 from 0", "ncclRecv")
+        self.assertEqual(len(unanswered([Made(sent), Made(other, rank=1)])), 1)
 
     def test_launch_orders_in_a_circle_are_found(self):
         self.assertEqual(cycle([Made(call("0"), call("1")), Made(call("0"), call("1"))]), 0)
@@ -82,6 +90,7 @@ class DryNcclTest(DryTest):
     def assert_order(self, records):
         self.assertTrue(calls(records[0]))
         self.assertEqual(differences(records), [])
+        self.assertEqual(unanswered(records), [])
         self.assertEqual(cycle(records), 0)
         for record in records:
             self.assertEqual(not_joined(record), [])
@@ -111,6 +120,28 @@ class DryNcclTest(DryTest):
                 self.assert_order(records)
                 names = {name for launch in calls(records[0]) for _, name, _ in launch}
                 self.assertIn("ncclReduce" if "--sequence" in arguments else "ncclReduceScatter", names)
+
+    @for_gpt
+    def test_order_with_divided_sequences(self):
+        """Keys and values go round, each beside what a rank attends, and the host waits for none of them."""
+        for grid, *arguments in (("1x1x2x1", "--context", 2), ("1x1x4x1", "--context", 2, *CHECKPOINTING),
+                                 ("1x2x2x1", "--context", 2, "--attention-rows", "on", *MICRO_BATCHES),
+                                 ("2x1x4x1", "--context", 4, "--norm-rows", "on")):
+            with self.subTest(grid=grid, arguments=arguments):
+                records = self.train(grid, "--dtype", "bf16", *arguments)
+                self.assert_order(records)
+                for record in records:
+                    step = record.steps()[-2]
+                    self.assertEqual(dict(record.waits(step)), {})
+                    self.assertEqual(attention(step), "flash")
+                    sent = sum(event.kind == "nccl" and event.fields[0] == "ncclSend" for event in step)
+                    self.assertGreater(sent, 0)
+
+    @for_gpt
+    def test_attention_of_divided_rows_is_flash(self):
+        """The first rows of the first rank are a sequence by themselves, which LibTorch gives to cuDNN."""
+        records = self.train("1x2x1x1", "--attention-rows", "on", "--dtype", "bf16")
+        self.assertEqual([attention(record.steps()[-2]) for record in records], ["cuDNN + flash", "flash"])
 
     def test_order_with_own_kernels(self):
         for grid, own in OWN[program_runs.NAME].items():

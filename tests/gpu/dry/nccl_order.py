@@ -1,5 +1,6 @@
 """Calls of NCCL by the ranks of a job, compared (records of dry_gpu.py)."""
 import collections
+import re
 
 UPDATES = ["FusedAdam", "update_adamw"]  # LibTorch's kernel of AdamW, and ours
 
@@ -26,13 +27,38 @@ def calls(record):
     return launches
 
 
+def between(what):
+    """Of a message: its size, and the other member; else all of it, and None."""
+    found = re.fullmatch(r"(.*) (?:to|from) (\d+)", what)
+    return (found[1], int(found[2])) if found else (what, None)
+
+
+def unanswered(records):
+    """One line for each pair of members of a communicator of which one does not receive what the
+    other sends, in the same order."""
+    ways = collections.defaultdict(lambda: {"ncclSend": [], "ncclRecv": []})
+    for record in records:
+        mine = {fields[1]: int(fields[2]) for kind, fields in record.events if kind == "communicator"}
+        for launch in calls(record):
+            for identity, call, what in launch:
+                size, other = between(what)
+                if call == "ncclSend":
+                    ways[identity, mine[identity], other][call].append(size)
+                elif call == "ncclRecv":
+                    ways[identity, other, mine[identity]][call].append(size)
+    return [f"{identity}: {sender} sends {way['ncclSend']}, {receiver} receives {way['ncclRecv']}"
+            for (identity, sender, receiver), way in ways.items() if way["ncclSend"] != way["ncclRecv"]]
+
+
 def differences(records):
-    """One line for each communicator whose members do not call the same in the same order."""
+    """One line for each communicator whose members do not call the same in the same order. Messages
+    are the same if their sizes are: unanswered() looks at who receives them."""
     by_communicator = collections.defaultdict(dict)
     for rank, record in enumerate(records):
         for launch in calls(record):
             for identity, call, what in launch:
-                by_communicator[identity].setdefault(rank, []).append((call, what))
+                same = between(what)[0] if call in ("ncclSend", "ncclRecv") else what
+                by_communicator[identity].setdefault(rank, []).append((call, same))
     lines = []
     for identity, members in by_communicator.items():
         first, *others = sorted(members)

@@ -1,4 +1,4 @@
-#include "layers/ops/heads_operation.hpp"
+#include "layers/ops/attention/heads_operation.hpp"
 
 #include <utility>
 

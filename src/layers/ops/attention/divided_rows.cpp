@@ -1,4 +1,4 @@
-#include "layers/ops/divided_rows.hpp"
+#include "layers/ops/attention/divided_rows.hpp"
 
 #include <string_view>
 #include <utility>
@@ -6,7 +6,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
-#include "layers/ops/heads_operation.hpp"
+#include "layers/ops/attention/heads_operation.hpp"
 
 namespace axonn {
 namespace {

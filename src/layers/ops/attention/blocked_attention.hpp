@@ -43,7 +43,8 @@ class BlockedAttention : public AttentionByBlocks {
   at::Tensor logarithms_, dots_;           // (batch, heads, q, 1): of sums; of outputs with their gradients
 };
 
-// The faster one where the queries are: attention_tiles() on a CPU, else BlockedAttention.
+// The fastest one where the queries are: attention_tiles() on a CPU; on a GPU FlashAttention for
+// what it takes, else BlockedAttention.
 std::unique_ptr<AttentionByBlocks> attention_by_blocks(const at::Tensor& queries, int64_t key_heads,
                                                        AttentionRules rules);
 

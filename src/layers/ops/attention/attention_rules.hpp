@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "axonn/layers/context.hpp"
 #include "kernels/attention_by_blocks.hpp"
@@ -14,7 +15,8 @@ struct AttentionTerms {
   Axis axis = Axis::x;  // the one that splits them
   double dropout = 0;
   std::string dropout_name = {};
-  at::Tensor documents = {};  // document_mask() of the queries; undefined: none
+  at::Tensor documents = {};          // document_mask(); undefined: none
+  std::vector<TokenRun> masked = {};  // the tokens that its rows are, with all queries among them
 };
 
 // The same as rules of blocks of a sequence of so many tokens. Dropout is that of the context's

@@ -1,5 +1,8 @@
-#include "layers/ops/attention_rules.hpp"
+#include "layers/ops/attention/attention_rules.hpp"
 
+#include <algorithm>
+
+#include "axonn/core/error.hpp"
 #include "axonn/layers/context_handle.hpp"
 #include "layers/feature_dropout.hpp"
 
@@ -7,13 +10,25 @@ namespace axonn {
 
 using at::Tensor;
 
+namespace {
+
+// The row of the token at a place.
+int64_t row_of(const std::vector<TokenRun>& runs, int64_t place) {
+  const auto run =
+      std::ranges::find_if(runs, [&](const TokenRun& one) { return one.place <= place && place <= last_of(one); });
+  AXONN_ASSERT(run != runs.end(), "no row of the mask is token ", place);
+  return run->rows.begin + place - run->place;
+}
+
+}  // namespace
+
 AttentionRules attention_rules(Context& context, const AttentionTerms& terms, int64_t sequence) {
   AttentionRules rules{.sight = terms.sight};
   if (terms.documents.defined())
-    rules.added = [documents = terms.documents](const AttentionPart& part, const Tensor&) {
+    rules.added = [documents = terms.documents, runs = terms.masked](const AttentionPart& part, const Tensor&) {
       const auto& [queries, keys] = part.block;
       return documents.narrow(0, part.samples.begin, part.samples.size())
-          .narrow(2, queries.rows.begin, queries.rows.size())
+          .narrow(2, row_of(runs, queries.place), queries.rows.size())
           .narrow(3, keys.place, keys.rows.size());
     };
   if (terms.dropout > 0)

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "layers/ops/attention_rules.hpp"
+#include "layers/ops/attention/attention_rules.hpp"
 
 namespace axonn {
 

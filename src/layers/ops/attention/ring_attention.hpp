@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "layers/operation.hpp"
-#include "layers/ops/attention_rules.hpp"
+#include "layers/ops/attention/attention_rules.hpp"
 
 namespace axonn {
 

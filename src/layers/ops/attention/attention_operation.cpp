@@ -1,9 +1,9 @@
-#include "layers/ops/attention_operation.hpp"
+#include "layers/ops/attention/attention_operation.hpp"
 
 #include <array>
 #include <vector>
 
-#include "layers/ops/heads_operation.hpp"
+#include "layers/ops/attention/heads_operation.hpp"
 
 namespace axonn {
 namespace {

@@ -1,4 +1,4 @@
-#include "layers/ops/attention_blocks.hpp"
+#include "layers/ops/attention/blocked_attention.hpp"
 
 #include <cmath>
 #include <limits>
@@ -12,6 +12,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "kernels/cpu/attention_tiles.hpp"
+#include "layers/ops/attention/flash_attention.hpp"
 
 namespace axonn {
 namespace {
@@ -19,8 +20,6 @@ namespace {
 using at::Tensor;
 
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
-
-int64_t last_of(const TokenRun& run) { return run.place + run.rows.size() - 1; }
 
 // The keys of a block that are hidden from each of its queries: (queries, keys); undefined: none.
 Tensor hidden_in(const AttentionBlock& block, const Sight& sight, const Tensor& like) {
@@ -147,6 +146,7 @@ void BlockedAttention::attend_backward(const AttentionBlock& block, const Tensor
 
 std::unique_ptr<AttentionByBlocks> attention_by_blocks(const Tensor& queries, int64_t key_heads, AttentionRules rules) {
   if (queries.is_cpu()) return attention_tiles(queries, key_heads, std::move(rules));
+  if (flash_attends(queries, rules)) return std::make_unique<FlashAttention>(queries, key_heads, rules);
   return std::make_unique<BlockedAttention>(queries, key_heads, std::move(rules));
 }
 

@@ -1,11 +1,13 @@
-#include "layers/ops/library_attention.hpp"
+#include "layers/ops/attention/library_attention.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
@@ -14,6 +16,7 @@
 
 #include "axonn/layers/context.hpp"
 #include "axonn/layers/dropout.hpp"
+#include "layers/ops/attention/flash_attention.hpp"
 
 namespace axonn {
 namespace {
@@ -72,7 +75,9 @@ Tensor attention_with_dropout(Context& context, const Tensor& q, const Tensor& k
 Tensor attention_by_fused_kernel(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionTerms& terms,
                                  const Tensor& added) {
   if (added.defined()) return at::scaled_dot_product_attention(q, k, v, added);
-  const bool later = q.size(2) < k.size(2);  // the kernel's own causal mask begins both at 0
+  const bool later = q.size(2) < k.size(2);  // the fused kernels' own causal mask begins both at 0
+  if (later && terms.sight.causal && flash_attends(q.transpose(1, 2), {.sight = terms.sight}))
+    return std::get<0>(at::_scaled_dot_product_flash_attention(q, k, v, 0, /*is_causal=*/true));  // ends both together
   if (terms.sight.causal && (terms.sight.window > 0 || later)) return attention_in_blocks(q, k, v, terms.sight.window);
   return at::scaled_dot_product_attention(q, k, v, {}, 0.0, terms.sight.causal);
 }
