@@ -6,39 +6,21 @@
 #include <ctime>
 #include <functional>
 #include <optional>
-#include <vector>
 
 #include <ATen/Parallel.h>
 #include <CLI/CLI.hpp>
 #include <torch/types.h>
 
 #include <axonn/axonn.hpp>
-#include <axonn/core/median.hpp>
+
+#include "in_turns.hpp"
 
 namespace {
-
-using axonn::median;
 
 double seconds_of(const std::function<void()>& work) {
   const std::clock_t start = std::clock();
   work();
   return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
-}
-
-struct Measured {
-  double libtorch, axonn, ratio;
-};
-
-Measured measured(int repetitions, const std::function<void()>& theirs, const std::function<void()>& ours) {
-  std::vector<double> a, b, ratios;
-  for (int i = -1; i < repetitions; ++i) {
-    const double first = seconds_of(theirs), second = seconds_of(ours);
-    if (i < 0) continue;  // warms up
-    a.push_back(first);
-    b.push_back(second);
-    ratios.push_back(first / second);
-  }
-  return {median(a), median(b), median(ratios)};
 }
 
 struct Options {
@@ -76,12 +58,12 @@ void measure(axonn::Context& context, at::ScalarType type, int64_t tokens, const
       forward().backward(grad);
     };
   };
-  const Measured forward = measured(
-                     options.repetitions, [&] { theirs(); }, [&] { ours(); }),
-                 all = measured(options.repetitions, both(theirs), both(ours));
+  const axonn::bench::InTurns forward = axonn::bench::in_turns(
+                                  options.repetitions, seconds_of, [&] { theirs(); }, [&] { ours(); }),
+                              all = axonn::bench::in_turns(options.repetitions, seconds_of, both(theirs), both(ours));
   std::printf("%-9s %6lld %10.1f ms %8.1f ms %6.2f %10.1f ms %8.1f ms %6.2f\n", c10::toString(type),
-              static_cast<long long>(tokens), forward.libtorch * 1e3, forward.axonn * 1e3, forward.ratio,
-              all.libtorch * 1e3, all.axonn * 1e3, all.ratio);
+              static_cast<long long>(tokens), forward.theirs * 1e3, forward.ours * 1e3, forward.ratio, all.theirs * 1e3,
+              all.ours * 1e3, all.ratio);
   std::fflush(stdout);
 }
 

@@ -4,18 +4,17 @@
 #include <chrono>
 #include <cstdio>
 #include <functional>
-#include <vector>
 
 #include <ATen/Parallel.h>
 #include <CLI/CLI.hpp>
 #include <torch/types.h>
 
 #include <axonn/axonn.hpp>
-#include <axonn/core/median.hpp>
+
+#include "in_turns.hpp"
 
 namespace {
 
-using axonn::median;
 using Clock = std::chrono::steady_clock;
 
 double seconds_of(const std::function<void()>& work) {
@@ -27,17 +26,10 @@ double seconds_of(const std::function<void()>& work) {
 // `bytes` of one call; the times are of all calls of `ours` or `theirs`.
 void report(const char* what, at::ScalarType type, int64_t rows, int64_t columns, double bytes, int repetitions,
             const std::function<void()>& ours, const std::function<void()>& theirs) {
-  std::vector<double> a, b, ratios;
-  for (int i = -1; i < repetitions; ++i) {
-    const double first = seconds_of(theirs), second = seconds_of(ours);
-    if (i < 0) continue;  // warms up
-    a.push_back(first);
-    b.push_back(second);
-    ratios.push_back(first / second);
-  }
+  const axonn::bench::InTurns all = axonn::bench::in_turns(repetitions, seconds_of, theirs, ours);
   std::printf("%-14s %-9s %6lld x %-6lld %9.3f ms %6.1f GB/s %9.3f ms %6.1f GB/s %6.2f\n", what, c10::toString(type),
-              static_cast<long long>(rows), static_cast<long long>(columns), median(a) * 1e3, bytes / median(a) * 1e-9,
-              median(b) * 1e3, bytes / median(b) * 1e-9, median(ratios));
+              static_cast<long long>(rows), static_cast<long long>(columns), all.theirs * 1e3,
+              bytes / all.theirs * 1e-9, all.ours * 1e3, bytes / all.ours * 1e-9, all.ratio);
   std::fflush(stdout);
 }
 

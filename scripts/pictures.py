@@ -237,21 +237,25 @@ def rows(_):
     picture.text(left + 2 * side, top + 4 * side + 22, "rank y has parts y and 2Y - 1 - y:", 12, PALE)
     picture.text(left + 2 * side, top + 4 * side + 38, "as many scores as every other rank", 12, PALE)
     width, height = 158, 54
-    for row, (name, texts) in enumerate((
-            ("forward", (("my rows", "queries of two parts"), ("attention", "first part, then second"),
+    boxes_in_rows(picture, width, height, (
+        (70, "forward", (("my rows", "queries of two parts"), ("attention", "first part, then second"),
                          ("gather over Y", "first beside second"))),
-            ("backward", (("my rows", "of the outputs' gradient"), ("attention", "gradients of my rows"),
-                          ("gather over Y", "gradients of queries"))))):
-        y = 70 + 110 * row
+        (180, "backward", (("my rows", "of the outputs' gradient"), ("attention", "gradients of my rows"),
+                           ("gather over Y", "gradients of queries")))))
+    picture.box(698, 250, width, height, GREEN, "sum over Y", ["gradients of keys, values"])
+    picture.path([(601, 234), (601, 277), (695, 277)])
+    return picture
+
+
+def boxes_in_rows(picture, width, height, rows):
+    """Rows of three steps at the right of the scores: (y, name, (title, line) of each)."""
+    for y, name, texts in rows:
         picture.text(346, y - 8, name, 13, PALE, "start")
         for number, (title, line) in enumerate(texts):
             x = 346 + 176 * number
             picture.box(x, y, width, height, (GREY, BLUE, GREEN)[number], title, [line])
             if number:
                 picture.arrow(x - 18, y + height / 2, x - 3, y + height / 2)
-    picture.box(698, 250, width, height, GREEN, "sum over Y", ["gradients of keys, values"])
-    picture.path([(601, 234), (601, 277), (695, 277)])
-    return picture
 
 
 def stream(_):
@@ -298,18 +302,9 @@ def ring(_):
     picture.text(left + 2 * side, top + 4 * side + 22, "number: step of the ring, from 0;", 12, PALE)
     picture.text(left + 2 * side, top + 4 * side + 38, "in each, both ranks have as many scores", 12, PALE)
     width, height = 158, 54
-    for row, (name, texts) in enumerate((
-            ("forward", (("my tokens", "queries, keys, values"), ("attend", "the keys that are here"),
-                         ("pass on", "keys and values"))),
-            ("backward", (("my tokens", "and gradients of outputs"), ("attend", "the keys that are here"),
-                          ("pass on", "keys and values"))))):
-        y = 70 + 120 * row
-        picture.text(346, y - 8, name, 13, PALE, "start")
-        for number, (title, line) in enumerate(texts):
-            x = 346 + 176 * number
-            picture.box(x, y, width, height, (GREY, BLUE, GREEN)[number], title, [line])
-            if number:
-                picture.arrow(x - 18, y + height / 2, x - 3, y + height / 2)
+    steps = (("attend", "the keys that are here"), ("pass on", "keys and values"))
+    for y, name, mine in ((70, "forward", "queries, keys, values"), (190, "backward", "and gradients of outputs")):
+        boxes_in_rows(picture, width, height, [(y, name, (("my tokens", mine), *steps))])
         picture.path([(777, y + height), (777, y + height + 22), (601, y + height + 22), (601, y + height + 3)])
         picture.text(689, y + height + 18, "N - 1 times, at once", 11, PALE)
     picture.box(698, 268, width, height, GREEN, "pass on, behind", ["their gradients"])

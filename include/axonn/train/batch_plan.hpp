@@ -21,7 +21,8 @@ struct BatchPlan {
   int64_t first_sample(int64_t step, int64_t j) const;
 };
 
-// Derives the number of micro-batches. UserError if the batch does not divide.
+// Derives the number of micro-batches. UserError if the batch does not
+// divide, or `context` does not divide z.
 BatchPlan plan_batch(int64_t batch, int64_t micro_batch, const GridShape& shape, const Coordinate& at,
                      int64_t context = 1);
 // Derives the size of a micro-batch from the number of micro-batches.

@@ -45,7 +45,7 @@ struct TrainConfig {
   SpikeOptions spikes;
 
   // The micro-batch on this grid, where `context` ranks divide sequences; without accumulation when
-  // `micro_batch` = 0.
+  // `micro_batch` = 0. UserError unless `context` divides z.
   int64_t rows(const GridShape& shape, int64_t context = 1) const;
   LearningRate learning_rate() const;
   // Settings of the run's optimizer, which knows whether gradients are ever clipped or scaled.
