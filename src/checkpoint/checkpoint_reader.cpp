@@ -272,7 +272,8 @@ CheckpointReader::Impl::Targets CheckpointReader::Impl::targets(const GridShape&
   check_groups(tensors);
   Targets targets;
   for (const auto& tensor : tensors) {
-    const bool fresh = targets.emplace(index_of(tensor), make_target(shape, at, tensor)).second;
+    auto target = make_target(shape, at, tensor);
+    const bool fresh = targets.emplace(index_of(tensor), std::move(target)).second;
     AXONN_CHECK(fresh, "checkpoint.load", "tensor ", tensor.name, " is asked for twice");
   }
   return targets;
