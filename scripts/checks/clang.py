@@ -20,6 +20,7 @@ OF_GCC = re.compile(r"-Wno-(restrict|maybe-uninitialized|stringop-overflow|array
 # As cmake/AxonnCompiler.cmake sets them for clang.
 OF_CLANG = ["-fsyntax-only", "-Werror", "-ffp-contract=off", "-Wno-deprecated-declarations"]
 WITH_VALUE = {"-o", "-include"}
+COMPILER = re.compile(r"(^|/)(c|g|clang)\+\+(-\d+)?$")
 
 
 def find_clang():
@@ -35,7 +36,7 @@ def find_clang():
 def command(clang, entry):
     words, given = [], iter(shlex.split(entry["command"]))
     for word in given:
-        if word.endswith(("c++", "g++")) and not words:
+        if not words and COMPILER.search(word):
             words = [clang, *OF_CLANG]
         elif word in WITH_VALUE:
             next(given)
