@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "comm/collectives/ring_segments.hpp"
 #include "comm/host/queued_operation.hpp"
 
 namespace axonn {
@@ -20,8 +21,8 @@ class PointToPoint final : public QueuedOperation {
  private:
   bool waits_for_data() const override { return direction_ == Direction::receive; }
 
-  static constexpr size_t kMessageBytes = size_t{1} << 20;
-  static constexpr size_t kWindow = 8;
+  static constexpr size_t kMessageBytes = RingSegments::kLargestBytes;
+  static constexpr size_t kWindow = 32;
 
   const Direction direction_;
   const int peer_;
