@@ -50,13 +50,18 @@ struct AttentionRules {
   OfPart dropped = {};  // factors of the probabilities: 0 or 1 / (1 - rate)
 };
 
+// Of (batch, kv, k, f) both, or their gradients. Rows may lie apart from each other.
+struct KeysValues {
+  at::Tensor keys, values;
+};
+
 // Attention whose keys come in several parts. The softmax over all of them is exact: each query
 // keeps the largest score and the sum of exponentials of what it has seen so far (Milakov and
 // Gimelshein, Online normalizer calculation for softmax, 2018). These are in fp32, or fp64 for
 // fp64, whatever the heads are. Scores are never kept.
 //
-// Queries are (batch, q, heads, f). Keys and values lie in one tensor (2, batch, kv, k, f); heads /
-// kv heads of queries, which follow each other, share a head of keys. Every query sees a key.
+// Queries are (batch, q, heads, f); heads / kv heads of them, which follow each other, share a head
+// of keys. Every query sees a key.
 class AttentionByBlocks {
  public:
   virtual ~AttentionByBlocks() = default;
@@ -64,7 +69,7 @@ class AttentionByBlocks {
   // Forward: begin(), then attend() until every query has met every key once, then end().
   virtual void begin() = 0;
   virtual void attend(const std::vector<TokenRun>& queries, const std::vector<TokenRun>& keys,
-                      const at::Tensor& keys_values) = 0;
+                      const KeysValues& seen) = 0;
   struct Result {
     at::Tensor output;      // (batch, q, heads, f), of the type of the queries
     at::Tensor logarithms;  // one per query and head: of its sum of exponentials
@@ -72,11 +77,10 @@ class AttentionByBlocks {
   virtual Result end() = 0;
 
   // Backward: begin_backward() with what end() gave, then the same calls of attend_backward(). It
-  // adds the gradients of keys and values to `to`, which has the sizes of keys_values and is in
-  // fp32, or fp64 for fp64.
+  // adds their gradients to `to`, which has the sizes of `seen` and is in fp32, or fp64 for fp64.
   virtual void begin_backward(const Result& result, const at::Tensor& grad_output /* (batch, q, heads, f) */) = 0;
   virtual void attend_backward(const std::vector<TokenRun>& queries, const std::vector<TokenRun>& keys,
-                               const at::Tensor& keys_values, const at::Tensor& to) = 0;
+                               const KeysValues& seen, const KeysValues& to) = 0;
   virtual at::Tensor grad_queries() const = 0;  // (batch, q, heads, f), in fp32, or fp64
 };
 

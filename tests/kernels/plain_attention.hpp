@@ -86,18 +86,18 @@ inline Results attention_in_parts(const MakeAttention& make, const HeadTensors& 
   const int64_t count = heads.queries.size(1), keys = heads.keys.size(1), half = count / 2;
   const std::vector<TokenRun> runs = {{{0, half}, rules.first}, {{half, count}, rules.first + half}},
                               early = {{{0, keys / 2}, 0}}, late = {{{keys / 2, keys}, keys / 2}};
-  const at::Tensor both = at::stack({heads.keys.transpose(1, 2), heads.values.transpose(1, 2)}).contiguous();
+  const KeysValues seen{heads.keys.transpose(1, 2), heads.values.transpose(1, 2)};
   const auto forward = make(heads.queries, heads.keys.size(2), how);
   forward->begin();
-  for (const auto& part : {late, early}) forward->attend(runs, part, both);
+  for (const auto& part : {late, early}) forward->attend(runs, part, seen);
   const AttentionByBlocks::Result result = forward->end();
   EXPECT_EQ(result.output.scalar_type(), heads.queries.scalar_type());
   const auto backward = make(heads.queries, heads.keys.size(2), how);
   backward->begin_backward(result, heads.grad);
-  const at::Tensor to =
-      at::zeros(both.sizes(), both.options().dtype(both.scalar_type() == at::kDouble ? at::kDouble : at::kFloat));
-  for (const auto& part : {late, early}) backward->attend_backward(runs, part, both, to);
-  return {result.output, backward->grad_queries(), to[0].transpose(1, 2), to[1].transpose(1, 2)};
+  const auto wide = heads.keys.options().dtype(heads.keys.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+  const KeysValues to{at::zeros(seen.keys.sizes(), wide), at::zeros(seen.keys.sizes(), wide)};
+  for (const auto& part : {late, early}) backward->attend_backward(runs, part, seen, to);
+  return {result.output, backward->grad_queries(), to.keys.transpose(1, 2), to.values.transpose(1, 2)};
 }
 
 // The largest difference of one of the results, whose numbers are of the order of 1.

@@ -80,7 +80,7 @@ class AttentionTiles : public AttentionByBlocks {
   }
 
   void attend(const std::vector<TokenRun>& queries, const std::vector<TokenRun>& keys,
-              const Tensor& keys_values) override {
+              const KeysValues& seen) override {
     const std::vector<AttentionBlock> blocks = attention_blocks(queries, keys, rules_.sight, most_);
     std::vector<Blocks> parts;  // each of the same queries
     for (size_t begin = 0, i = 0; i < blocks.size(); begin = i) {
@@ -88,12 +88,12 @@ class AttentionTiles : public AttentionByBlocks {
       parts.push_back(Blocks(blocks).subspan(begin, i - begin));
     }
     const auto count = static_cast<int64_t>(parts.size());
-    const Tensor both = wide(keys_values);
+    const KeysValues all{wide(seen.keys), wide(seen.values)};
     for_items(batch_ * key_heads_ * count, [&](int64_t item) {
       // Later queries see more keys, so neighbours are a first and a last part.
       const int64_t head = item / count, of_head = item % count,
                     part = of_head % 2 == 0 ? of_head / 2 : count - 1 - of_head / 2;
-      see_keys({head / key_heads_, head % key_heads_}, parts[static_cast<size_t>(part)], both);
+      see_keys({head / key_heads_, head % key_heads_}, parts[static_cast<size_t>(part)], all);
     });
   }
 
@@ -111,12 +111,12 @@ class AttentionTiles : public AttentionByBlocks {
     grad_queries_ = at::zeros(by_key_head(features_), wide_);
   }
 
-  void attend_backward(const std::vector<TokenRun>& queries, const std::vector<TokenRun>& keys,
-                       const Tensor& keys_values, const Tensor& to) override {
+  void attend_backward(const std::vector<TokenRun>& queries, const std::vector<TokenRun>& keys, const KeysValues& seen,
+                       const KeysValues& to) override {
     const std::vector<AttentionBlock> blocks = attention_blocks(queries, keys, rules_.sight, most_);
-    const Tensor both = wide(keys_values);
+    const KeysValues all{wide(seen.keys), wide(seen.values)};
     for_items(batch_ * key_heads_,
-              [&](int64_t head) { see_keys_backward({head / key_heads_, head % key_heads_}, blocks, both, to); });
+              [&](int64_t head) { see_keys_backward({head / key_heads_, head % key_heads_}, blocks, all, to); });
   }
 
   Tensor grad_queries() const override { return by_token(grad_queries_); }
@@ -128,7 +128,7 @@ class AttentionTiles : public AttentionByBlocks {
         .transpose(1, 2)
         .reshape(queries_.sizes());
   }
-  Tensor wide(const Tensor& some) const { return some.detach().to(wide_.dtype()).contiguous(); }
+  Tensor wide(const Tensor& some) const { return some.detach().to(wide_.dtype()); }
 
   Tensor rows_of(const Tensor& all, const AttentionBlock& block) const {
     return all.narrow(0, block.queries.rows.begin * group_, block.queries.rows.size() * group_);
@@ -177,8 +177,8 @@ class AttentionTiles : public AttentionByBlocks {
     });
   }
 
-  void see_keys(const Head& head, Blocks blocks, const Tensor& both) const {
-    const Tensor keys = head.of(both[0]), values = head.of(both[1]);
+  void see_keys(const Head& head, Blocks blocks, const KeysValues& all) const {
+    const Tensor keys = head.of(all.keys), values = head.of(all.values);
     const Tensor queries = gathered(0, queries_, head, blocks[0]).mul_(scale_),
                  output = rows_of(head.of(output_), blocks[0]);
     T *const sums = numbers(rows_of(head.of(sums_), blocks[0])),
@@ -194,9 +194,9 @@ class AttentionTiles : public AttentionByBlocks {
     }
   }
 
-  void see_keys_backward(const Head& head, Blocks blocks, const Tensor& both, const Tensor& to) const {
-    const Tensor keys = head.of(both[0]), values = head.of(both[1]), grad_keys = head.of(to[0]),
-                 grad_values = head.of(to[1]);
+  void see_keys_backward(const Head& head, Blocks blocks, const KeysValues& all, const KeysValues& to) const {
+    const Tensor keys = head.of(all.keys), values = head.of(all.values), grad_keys = head.of(to.keys),
+                 grad_values = head.of(to.values);
     Tensor queries, grads, grad_queries;
     const T *logarithms = nullptr, *dots = nullptr;
     for (const AttentionBlock& block : blocks) {

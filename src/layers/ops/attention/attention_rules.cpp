@@ -45,13 +45,15 @@ AttentionRules attention_rules(Context& context, const AttentionTerms& terms, in
   return rules;
 }
 
-std::vector<int64_t> sizes_of_both(const Tensor& keys) {
-  return {2, keys.size(0), keys.size(2), keys.size(1), keys.size(3)};
+KeysValues by_key_head(const Tensor& keys, const Tensor& values) {
+  return {keys.transpose(1, 2), values.transpose(1, 2)};
 }
 
-void put_both(const Tensor& both, const Tensor& keys, const Tensor& values) {
-  both[0].copy_(keys.transpose(1, 2));
-  both[1].copy_(values.transpose(1, 2));
+std::vector<int64_t> sizes_of_both(const KeysValues& like, int64_t tokens) {
+  const Tensor& keys = like.keys;
+  return {2, keys.size(0), keys.size(1), tokens, keys.size(3)};
 }
+
+KeysValues halves(const Tensor& both) { return {both[0], both[1]}; }
 
 }  // namespace axonn

@@ -23,9 +23,11 @@ struct AttentionTerms {
 // samples, whenever a rule is called.
 AttentionRules attention_rules(Context& context, const AttentionTerms& terms, int64_t sequence);
 
-// Keys and values, (batch, k, kv, f) each, in one tensor (2, batch, kv, k, f): its sizes, and a
-// copy of both.
-std::vector<int64_t> sizes_of_both(const at::Tensor& keys);
-void put_both(const at::Tensor& both, const at::Tensor& keys, const at::Tensor& values);
+// Heads of keys and values, (batch, k, kv, f) each, as views.
+KeysValues by_key_head(const at::Tensor& keys, const at::Tensor& values);
+
+// Keys and values, or their gradients, in one tensor: its sizes for so many tokens, and both halves.
+std::vector<int64_t> sizes_of_both(const KeysValues& like, int64_t tokens);
+KeysValues halves(const at::Tensor& both);
 
 }  // namespace axonn

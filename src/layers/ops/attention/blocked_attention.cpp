@@ -87,14 +87,14 @@ Tensor BlockedAttention::scores_of(const Tensor& queries, const Tensor& keys, co
 }
 
 void BlockedAttention::attend(const std::vector<TokenRun>& queries, const std::vector<TokenRun>& keys,
-                              const Tensor& keys_values) {
-  for (const AttentionBlock& block : attention_blocks(queries, keys, rules_.sight)) attend(block, keys_values);
+                              const KeysValues& seen) {
+  for (const AttentionBlock& block : attention_blocks(queries, keys, rules_.sight)) attend(block, seen);
 }
 
-void BlockedAttention::attend(const AttentionBlock& block, const Tensor& keys_values) {
+void BlockedAttention::attend(const AttentionBlock& block, const KeysValues& seen) {
   const Range& rows = block.keys.rows;
-  const auto of_keys = [&](int64_t which) { return keys_values[which].narrow(2, rows.begin, rows.size()).to(type_); };
-  Tensor scores = scores_of(grouped(rows_of(queries_, block).to(type_)), of_keys(0), block);
+  const auto some_of = [&](const Tensor& all) { return all.narrow(2, rows.begin, rows.size()).to(type_); };
+  Tensor scores = scores_of(grouped(rows_of(queries_, block).to(type_)), some_of(seen.keys), block);
   const Tensor before = rows_of(greatest_, block), sums = rows_of(sums_, block), output = rows_of(output_, block);
   const Tensor greatest = at::maximum(before, scores.amax(-1, /*keepdim=*/true));
   const Tensor from = greatest.masked_fill(greatest.eq(kHidden), 0);
@@ -102,7 +102,7 @@ void BlockedAttention::attend(const AttentionBlock& block, const Tensor& keys_va
   scores.sub_(from).exp_();
   sums.mul_(shrunk).add_(scores.sum(-1, /*keepdim=*/true));
   if (const Tensor factors = of_block(rules_.dropped, block, scores); factors.defined()) scores.mul_(factors);
-  output.mul_(shrunk).add_(ungrouped(at::matmul(grouped(scores), of_keys(1))));
+  output.mul_(shrunk).add_(ungrouped(at::matmul(grouped(scores), some_of(seen.values))));
   before.copy_(greatest);
 }
 
@@ -119,18 +119,15 @@ void BlockedAttention::begin_backward(const Result& result, const Tensor& grad_o
 }
 
 void BlockedAttention::attend_backward(const std::vector<TokenRun>& queries, const std::vector<TokenRun>& keys,
-                                       const Tensor& keys_values, const Tensor& to) {
-  for (const AttentionBlock& block : attention_blocks(queries, keys, rules_.sight))
-    attend_backward(block, keys_values, to);
+                                       const KeysValues& seen, const KeysValues& to) {
+  for (const AttentionBlock& block : attention_blocks(queries, keys, rules_.sight)) attend_backward(block, seen, to);
 }
 
-void BlockedAttention::attend_backward(const AttentionBlock& block, const Tensor& keys_values, const Tensor& to) {
+void BlockedAttention::attend_backward(const AttentionBlock& block, const KeysValues& seen, const KeysValues& to) {
   const Range& rows = block.keys.rows;
-  const auto of_keys = [&](const Tensor& both, int64_t which) {
-    return both[which].narrow(2, rows.begin, rows.size());
-  };
-  const Tensor queries = grouped(rows_of(queries_, block).to(type_)), keys = of_keys(keys_values, 0).to(type_),
-               values = of_keys(keys_values, 1).to(type_), grad = grouped(rows_of(grad_output_, block));
+  const auto some_of = [&](const Tensor& all) { return all.narrow(2, rows.begin, rows.size()); };
+  const Tensor queries = grouped(rows_of(queries_, block).to(type_)), keys = some_of(seen.keys).to(type_),
+               values = some_of(seen.values).to(type_), grad = grouped(rows_of(grad_output_, block));
   const Tensor probabilities = scores_of(queries, keys, block).sub_(rows_of(logarithms_, block)).exp_();
   Tensor changes = ungrouped(at::matmul(grad, values.transpose(2, 3)));  // gradients: probabilities', then scores'
   Tensor kept = probabilities;
@@ -138,9 +135,9 @@ void BlockedAttention::attend_backward(const AttentionBlock& block, const Tensor
     kept = probabilities * factors;
     changes.mul_(factors);
   }
-  of_keys(to, 1).add_(at::matmul(grouped(kept).transpose(2, 3), grad));
+  some_of(to.values).add_(at::matmul(grouped(kept).transpose(2, 3), grad));
   changes.sub_(rows_of(dots_, block)).mul_(probabilities).mul_(scale_);
-  of_keys(to, 0).add_(at::matmul(grouped(changes).transpose(2, 3), queries));
+  some_of(to.keys).add_(at::matmul(grouped(changes).transpose(2, 3), queries));
   rows_of(grad_queries_, block).add_(ungrouped(at::matmul(grouped(changes), keys)));
 }
 

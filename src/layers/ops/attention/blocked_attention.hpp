@@ -13,18 +13,17 @@ class BlockedAttention : public AttentionByBlocks {
   BlockedAttention(const at::Tensor& queries, int64_t key_heads, AttentionRules rules);
 
   void begin() override;
-  void attend(const std::vector<TokenRun>& queries, const std::vector<TokenRun>& keys,
-              const at::Tensor& keys_values) override;
+  void attend(const std::vector<TokenRun>& queries, const std::vector<TokenRun>& keys, const KeysValues& seen) override;
   Result end() override;
 
   void begin_backward(const Result& result, const at::Tensor& grad_output) override;
-  void attend_backward(const std::vector<TokenRun>& queries, const std::vector<TokenRun>& keys,
-                       const at::Tensor& keys_values, const at::Tensor& to) override;
+  void attend_backward(const std::vector<TokenRun>& queries, const std::vector<TokenRun>& keys, const KeysValues& seen,
+                       const KeysValues& to) override;
   at::Tensor grad_queries() const override { return grad_queries_.transpose(1, 2); }
 
  private:
-  void attend(const AttentionBlock& block, const at::Tensor& keys_values);
-  void attend_backward(const AttentionBlock& block, const at::Tensor& keys_values, const at::Tensor& to);
+  void attend(const AttentionBlock& block, const KeysValues& seen);
+  void attend_backward(const AttentionBlock& block, const KeysValues& seen, const KeysValues& to);
   at::Tensor rows_of(const at::Tensor& by_head, const AttentionBlock& block) const;
   at::Tensor scores_of(const at::Tensor& queries, const at::Tensor& keys, const AttentionBlock& block) const;
   // The values of a rule for all scores of a block.

@@ -102,10 +102,11 @@ void FlashAttention::begin() {
 }
 
 void FlashAttention::attend(const std::vector<TokenRun>& queries, const std::vector<TokenRun>& keys,
-                            const Tensor& keys_values) {
+                            const KeysValues& seen) {
   for (const Part& part : parts_of(queries, keys, sight_)) {
-    const auto of_keys = [&](int64_t which) { return of_head_groups(some_of(keys_values[which], part.keys)); };
-    const auto [output, sums] = flash(some_of(queries_, part.queries), of_keys(0), of_keys(1), part.square);
+    const auto of_keys = [&](const Tensor& all) { return of_head_groups(some_of(all, part.keys)); };
+    const auto [output, sums] =
+        flash(some_of(queries_, part.queries), of_keys(seen.keys), of_keys(seen.values), part.square);
     const Tensor before = some_of(logarithms_, part.queries), mine = sums.unsqueeze(-1),
                  both = at::logaddexp(before, mine);
     some_of(output_, part.queries).mul_((before - both).exp_()).add_(output * (mine - both).exp_());
@@ -126,21 +127,21 @@ void FlashAttention::begin_backward(const Result& result, const Tensor& grad_out
 
 // With outputs and sums of all keys, the gradients of a part are those that its keys give.
 void FlashAttention::attend_backward(const std::vector<TokenRun>& queries, const std::vector<TokenRun>& keys,
-                                     const Tensor& keys_values, const Tensor& to) {
+                                     const KeysValues& seen, const KeysValues& to) {
   for (const Part& part : parts_of(queries, keys, sight_)) {
-    const auto of_keys = [&](int64_t which) { return of_head_groups(some_of(keys_values[which], part.keys)); };
+    const auto of_keys = [&](const Tensor& all) { return of_head_groups(some_of(all, part.keys)); };
     const FlashResult of{.grad = some_of(grad_output_, part.queries),
                          .output = some_of(output_, part.queries),
                          .logarithms = some_of(logarithms_, part.queries).squeeze(-1).contiguous()};
     const auto [grad_queries, grad_keys, grad_values] =
-        flash_backward(of, some_of(queries_, part.queries), of_keys(0), of_keys(1), part.square);
+        flash_backward(of, some_of(queries_, part.queries), of_keys(seen.keys), of_keys(seen.values), part.square);
     some_of(grad_queries_, part.queries).add_(grad_queries);
-    const auto add = [&](int64_t which, const Tensor& grad /* (batch, heads, keys, f) */) {
+    const auto add = [&](const Tensor& all, const Tensor& grad /* (batch, heads, keys, f) */) {
       const Tensor by_group = grad.unflatten(1, {key_heads_, group_});
-      some_of(to[which], part.keys).add_(by_group.sum(2, /*keepdim=*/false, to.scalar_type()));
+      some_of(all, part.keys).add_(by_group.sum(2, /*keepdim=*/false, all.scalar_type()));
     };
-    add(0, grad_keys);
-    add(1, grad_values);
+    add(to.keys, grad_keys);
+    add(to.values, grad_values);
   }
 }
 

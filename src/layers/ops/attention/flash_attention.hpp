@@ -13,13 +13,12 @@ class FlashAttention : public AttentionByBlocks {
   FlashAttention(const at::Tensor& queries, int64_t key_heads, const AttentionRules& rules);
 
   void begin() override;
-  void attend(const std::vector<TokenRun>& queries, const std::vector<TokenRun>& keys,
-              const at::Tensor& keys_values) override;
+  void attend(const std::vector<TokenRun>& queries, const std::vector<TokenRun>& keys, const KeysValues& seen) override;
   Result end() override;
 
   void begin_backward(const Result& result, const at::Tensor& grad_output) override;
-  void attend_backward(const std::vector<TokenRun>& queries, const std::vector<TokenRun>& keys,
-                       const at::Tensor& keys_values, const at::Tensor& to) override;
+  void attend_backward(const std::vector<TokenRun>& queries, const std::vector<TokenRun>& keys, const KeysValues& seen,
+                       const KeysValues& to) override;
   at::Tensor grad_queries() const override { return grad_queries_.transpose(1, 2); }
 
  private:

@@ -1,12 +1,13 @@
 #include "layers/ops/attention/ring_attention.hpp"
 
+#include <algorithm>
 #include <array>
+#include <deque>
 #include <optional>
 #include <string_view>
 #include <utility>
 
 #include <ATen/ops/cat.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
 #include "axonn/layers/my_tokens.hpp"
@@ -74,21 +75,64 @@ struct QueryPlace {
   std::vector<TokenRun> runs;
 };
 
+// Of both runs of a rank's tokens, the same rows. A rank's pieces go round the ring one behind the
+// other: a piece can be attended while the next one is still to come, and only the gradients of the
+// last one come home after all computing.
+class Piece {
+ public:
+  static std::vector<Piece> all(int64_t tokens /* of a rank */) {
+    const int64_t run = tokens / 2, count = std::clamp<int64_t>(run / kLeastRows, 1, kMost);
+    std::vector<Piece> pieces;
+    for (int64_t i = 0; i < count; ++i) pieces.push_back(Piece(run, {run * i / count, run * (i + 1) / count}));
+    return pieces;
+  }
+
+  int64_t tokens() const { return 2 * rows_.size(); }
+  std::vector<TokenRun> of(const std::vector<TokenRun>& runs) const {
+    std::vector<TokenRun> mine;
+    for (const int64_t run : {0, 1})
+      for (const TokenRun& some : runs_within(runs, rows_of(run), run * rows_.size())) mine.push_back(some);
+    return mine;
+  }
+  // Calls work(rows of `all`, the same of `mine`) for (..., the rank's tokens, f) and (..., the
+  // piece's, f).
+  template <typename Work>
+  void for_rows(const Tensor& all, const Tensor& mine, const Work& work) const {
+    for (const int64_t run : {0, 1})
+      work(all.narrow(-2, rows_of(run).begin, rows_.size()), mine.narrow(-2, run * rows_.size(), rows_.size()));
+  }
+
+ private:
+  // Of a run: with fewer rows, a message has little to hide.
+  static constexpr int64_t kLeastRows = 128, kMost = 4;
+
+  Piece(int64_t run, Range rows) : run_(run), rows_(rows) {}
+  Range rows_of(int64_t run) const { return {run * run_ + rows_.begin, run * run_ + rows_.end}; }
+
+  int64_t run_;
+  Range rows_;
+};
+
 class RingAttention final : public HeadsAttention {
  public:
   RingAttention(Context& context, AttentionTerms terms, QueryPlace queries)
       : HeadsAttention(context, std::move(terms), queries.sequence),
         ring_(ring_of(context)),
-        queries_(std::move(queries.runs)) {}
+        queries_(std::move(queries.runs)),
+        pieces_(Piece::all(sequence() / ring_.ranks)) {}
   std::string name() const override { return "ring_attention"; }
 
  private:
   AttentionByBlocks::Result attend(const Heads& heads) override {
     const auto attention = attention_by_blocks(heads[0], heads[1].size(2), rules());
     attention->begin();
-    Travelling both(context(), sizes_of_both(heads[1]), heads[1].options());
-    put_both(both.here(), heads[1], heads[2]);
-    go_round(both, [&](int, const std::vector<TokenRun>& keys) { attention->attend(queries_, keys, both.here()); });
+    const KeysValues own = by_key_head(heads[1], heads[2]);
+    std::deque<Travelling> keys = pieces_of(own);
+    go_round(
+        keys, [&](const std::vector<TokenRun>& runs) { attention->attend(queries_, runs, own); },
+        [&](int, size_t piece, const std::vector<TokenRun>& runs) {
+          attention->attend(queries_, runs, halves(keys[piece].here()));
+        });
     return attention->end();
   }
 
@@ -98,36 +142,65 @@ class RingAttention final : public HeadsAttention {
                             const Tensor& grad_output) override {
     const auto attention = attention_by_blocks(heads[0], heads[1].size(2), rules());
     attention->begin_backward(result, grad_output);
-    const std::vector<int64_t> sizes = sizes_of_both(heads[1]);
-    Travelling both(context(), sizes, heads[1].options()), sums(context(), sizes, heads[1].options());
-    put_both(both.here(), heads[1], heads[2]);
+    const KeysValues own = by_key_head(heads[1], heads[2]);
+    std::deque<Travelling> keys = pieces_of(own), sums = buffers_like(own);
     const auto wide = heads[1].options().dtype(wide_type(heads[1]));
-    const Tensor mine = at::zeros(sizes, wide), others = at::empty(sizes, wide);
-    go_round(both, [&](int step, const std::vector<TokenRun>& keys) {
-      attention->attend_backward(queries_, keys, both.here(), step == 0 ? mine : others.zero_());
-      if (step == 0) return;
-      if (step > 1) sums.arrive();
-      sums.here().copy_(step == 1 ? others : sums.here() + others);
-      sums.start();
-    });
-    sums.arrive();
-    return {.queries = attention->grad_queries(), .keys_values = mine.add_(sums.here())};
+    const Tensor mine = at::zeros(sizes_of_both(own, own.keys.size(2)), wide);
+    Tensor others;
+    go_round(
+        keys, [&](const std::vector<TokenRun>& runs) { attention->attend_backward(queries_, runs, own, halves(mine)); },
+        [&](int step, size_t piece, const std::vector<TokenRun>& runs) {
+          const Tensor& some = keys[piece].here();
+          others = others.defined() && others.sizes() == some.sizes() ? others.zero_() : at::zeros(some.sizes(), wide);
+          attention->attend_backward(queries_, runs, halves(some), halves(others));
+          Travelling& sum = sums[piece];
+          if (step > 1) sum.arrive();
+          sum.here().copy_(step == 1 ? others : sum.here() + others);
+          sum.start();
+        });
+    for (size_t i = 0; i < sums.size(); ++i) {
+      sums[i].arrive();
+      pieces_[i].for_rows(mine, sums[i].here(), [](const Tensor& to, const Tensor& sum) { to.add_(sum); });
+    }
+    return {.queries = attention->grad_queries(), .keys_values = mine};
   }
 
-  // Calls work(step, keys) with the tokens whose keys are here, as they move on.
-  template <typename Work>
-  void go_round(Travelling& keys, const Work& work) const {
-    for (int step = 0; step < ring_.ranks; ++step) {
-      const bool more = step + 1 < ring_.ranks;
-      const int whose = (ring_.mine - step + ring_.ranks) % ring_.ranks;
-      if (more) keys.start();
-      work(step, token_runs(sequence(), ring_.ranks, whose));
-      if (more) keys.arrive();
+  std::deque<Travelling> buffers_like(const KeysValues& own) {
+    std::deque<Travelling> buffers;
+    for (const Piece& piece : pieces_)
+      buffers.emplace_back(context(), sizes_of_both(own, piece.tokens()), own.keys.options());
+    return buffers;
+  }
+  std::deque<Travelling> pieces_of(const KeysValues& own) {
+    std::deque<Travelling> pieces = buffers_like(own);
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      const auto copy = [](const Tensor& from, const Tensor& to) { to.copy_(from); };
+      pieces_[i].for_rows(own.keys, pieces[i].here()[0], copy);
+      pieces_[i].for_rows(own.values, pieces[i].here()[1], copy);
+    }
+    return pieces;
+  }
+
+  // Calls work_on_own(runs) with this rank's tokens, and then work(step, piece, runs) with those of
+  // each piece that has come, as they move on.
+  template <typename OwnWork, typename Work>
+  void go_round(std::deque<Travelling>& keys, const OwnWork& work_on_own, const Work& work) const {
+    for (Travelling& piece : keys) piece.start();
+    work_on_own(token_runs(sequence(), ring_.ranks, ring_.mine));
+    for (int step = 1; step < ring_.ranks; ++step) {
+      const std::vector<TokenRun> runs =
+          token_runs(sequence(), ring_.ranks, (ring_.mine - step + ring_.ranks) % ring_.ranks);
+      for (size_t piece = 0; piece < keys.size(); ++piece) {
+        keys[piece].arrive();
+        if (step + 1 < ring_.ranks) keys[piece].start();
+        work(step, piece, pieces_[piece].of(runs));
+      }
     }
   }
 
   ContextRing ring_;
   std::vector<TokenRun> queries_;
+  std::vector<Piece> pieces_;
 };
 
 Tensor attended(Context& context, const std::vector<Tensor>& heads, AttentionTerms terms, QueryPlace queries) {

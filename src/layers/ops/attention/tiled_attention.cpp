@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
 #include "kernels/cpu/attention_tiles.hpp"
@@ -21,7 +20,7 @@ class TiledAttention final : public HeadsAttention {
   AttentionByBlocks::Result attend(const Heads& heads) override {
     const auto attention = attention_tiles(heads[0], heads[1].size(2), rules());
     attention->begin();
-    attention->attend(tokens_of(heads[0], first_), tokens_of(heads[1], 0), both_of(heads));
+    attention->attend(tokens_of(heads[0], first_), tokens_of(heads[1], 0), by_key_head(heads[1], heads[2]));
     return attention->end();
   }
 
@@ -29,18 +28,13 @@ class TiledAttention final : public HeadsAttention {
                             const Tensor& grad_output) override {
     const auto attention = attention_tiles(heads[0], heads[1].size(2), rules());
     attention->begin_backward(result, grad_output);
-    const Tensor both = both_of(heads), sums = at::zeros(both.sizes(), both.options());
-    attention->attend_backward(tokens_of(heads[0], first_), tokens_of(heads[1], 0), both, sums);
+    const KeysValues seen = by_key_head(heads[1], heads[2]);
+    const Tensor sums = at::zeros(sizes_of_both(seen, heads[1].size(1)), heads[1].options().dtype(wide_type(heads[1])));
+    attention->attend_backward(tokens_of(heads[0], first_), tokens_of(heads[1], 0), seen, halves(sums));
     return {.queries = attention->grad_queries(), .keys_values = sums};
   }
 
   static std::vector<TokenRun> tokens_of(const Tensor& some, int64_t place) { return {{{0, some.size(1)}, place}}; }
-  static Tensor both_of(const Heads& heads) {
-    const Tensor& keys = heads[1];
-    const Tensor both = at::empty(sizes_of_both(keys), keys.options().dtype(wide_type(keys)));
-    put_both(both, keys, heads[2]);
-    return both;
-  }
 
   int64_t first_;
 };
