@@ -100,7 +100,7 @@ Verifier::Verifier(Environment& environment, const VerificationOptions& options,
 
 Verifier::~Verifier() = default;
 
-Verification Verifier::on(GridShape shape) {
+Verification Verifier::on(GridShape shape, const ForwardSchedule& forward) {
   Context grid(environment_, shape,
                {.dtype = options_.dtype,
                 .device = options_.device,
@@ -108,7 +108,7 @@ Verification Verifier::on(GridShape shape) {
                 .kernels = options_.kernels,
                 .order = options_.order,
                 .overlap = options_.overlap,
-                .forward = options_.forward,
+                .forward = forward,
                 .gradient_programs = options_.gradient_programs});
   const Record mine = Record::of(grid, options_, make_);
 

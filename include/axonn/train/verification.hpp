@@ -55,7 +55,8 @@ class Verifier {
   Verifier(const Verifier&) = delete;
   Verifier& operator=(const Verifier&) = delete;
 
-  Verification on(GridShape shape);
+  Verification on(GridShape shape) { return on(shape, options_.forward); }
+  Verification on(GridShape shape, const ForwardSchedule& forward);
 
  private:
   struct Record;
