@@ -312,8 +312,31 @@ def ring(_):
     return picture
 
 
+def tiles(_):
+    picture = Picture(880, 300, "Attention in tiles: which scores are computed, and what a tile goes through")
+    wide, high, left, top = 76, 34, 84, 60
+    middle = left + 1.5 * wide
+    picture.text(middle, 28, "a head's scores, causal", 15, bold=True)
+    picture.text(middle, 48, "columns: 256 keys and values each", 12, PALE)
+    for row in range(6):
+        picture.text(left - 10, top + high * (row + 0.6), "128 rows", 12, PALE, "end")
+        for column in range(3):
+            fill = "none" if 2 * column > row else ORANGE if (row, column) == (3, 0) else BLUE
+            picture.shapes.append(f'<rect x="{left + wide * column}" y="{top + high * row}" width="{wide}" '
+                                  f'height="{high}" fill="{fill}" stroke="{PALE}"/>')
+    picture.text(middle, top + 6 * high + 22, "white ones are never computed", 12, PALE)
+    width, height = 158, 54
+    boxes_in_rows(picture, width, height, [
+        (70, "forward", (("product", "queries with keys"), ("two passes", "greatest, exp, sum"),
+                         ("product", "with values, added"))),
+        (170, "backward", (("two products", "scores, and dP"), ("one pass", "exp and dS"),
+                           ("three products", "dQ, dK, dV, added")))])
+    picture.text(577, 255, "A tile, as the orange one, stays in the cache; no scores are kept.", 12, PALE)
+    return picture
+
+
 PICTURES = {"losses": losses_of_grids.draw, "map": module_map, "grid": grid, "parameter": parameter, "step": step,
-            "programs": programs, "ring": ring, "rows": rows, "stream": stream}
+            "programs": programs, "ring": ring, "rows": rows, "stream": stream, "tiles": tiles}
 
 
 def main(arguments):
