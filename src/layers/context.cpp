@@ -92,6 +92,7 @@ void check_same_on_all_ranks(Environment& environment, const GridShape& shape, c
                        {"axis order", order},
                        {"dtype", c10::toString(options.dtype)},
                        {"attention rows", std::string(to_string(options.forward.attention_rows))},
+                       {"attention balance", options.attention_balance.to_string()},
                        {"norm rows", std::string(to_string(options.forward.norm_rows))},
                        {"context", std::to_string(options.forward.context)},
                        {"kernels", to_string(options.kernels)}});

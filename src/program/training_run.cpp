@@ -23,6 +23,7 @@
 #include "axonn/kernels/cpu/convolution_kernels.hpp"
 #include "axonn/optim/update_choice.hpp"
 #include "axonn/program/resume.hpp"
+#include "axonn/train/attention_balance.hpp"
 #include "axonn/train/checkpoint_tensors.hpp"
 #include "core/stop_signals.hpp"
 #include "kernels/cpu/parallel.hpp"
@@ -34,6 +35,11 @@ namespace {
 // In CheckpointState::choices.
 constexpr const char *kGemmChoice = "gemm", *kConvolutionChoice = "convolutions", *kAttentionChoice = "attention",
                      *kUpdateChoice = "optimizer schedule";
+
+// A balance is one of a grid and its order, so another grid measures it again.
+std::string balance_choice(const GridShape& shape, const AxisOrder& order) {
+  return "attention balance of " + shape.to_string() + " by " + to_string(order);
+}
 
 std::atomic<bool> interrupted = false, tells_of_it = false;
 
@@ -97,7 +103,7 @@ void report(const TrainResult& result, int64_t steps) {
   std::printf("; %s\n", checkpoint.c_str());
 }
 
-std::optional<std::string> stored_choice(const std::optional<CheckpointReader>& resumed, const char* name) {
+std::optional<std::string> stored_choice(const std::optional<CheckpointReader>& resumed, const std::string& name) {
   if (!resumed || !resumed->state().choices.contains(name)) return {};
   return resumed->state().choices.at(name);
 }
@@ -112,7 +118,7 @@ ContextOptions choose_context(Environment& environment, const RunPlan& plan,
     result.gemm = GemmChoice(*plan.gemm);
     return result;
   }
-  const auto stored = [&](const char* name) { return stored_choice(resumed, name); };
+  const auto stored = [&](const std::string& name) { return stored_choice(resumed, name); };
   const auto gemm = stored(kGemmChoice);
   result.gemm = gemm && gemm_available(GemmKernel::onednn, result.dtype, result.device)
                     ? GemmChoice(*gemm)
@@ -120,6 +126,9 @@ ContextOptions choose_context(Environment& environment, const RunPlan& plan,
   const auto attention = stored(kAttentionChoice);
   result.attention = attention ? parse_name<AttentionProducts>(*attention, "a type of attention's products")
                                : choose_attention_products(environment.world(), result.dtype, result.device);
+  const auto balance = stored(balance_choice(plan.grid, result.order));
+  result.attention_balance =
+      balance ? parse_attention_balance(*balance) : measure_attention_balance(environment, plan.grid, result);
   ConvolutionChoice known;
   if (const auto before = stored(kConvolutionChoice)) known = ConvolutionChoice(*before);
   if (!known.available(result.dtype, result.device)) known = {};
@@ -160,6 +169,8 @@ void run_training(Environment& environment, Context& context, const Parameters& 
   identity.choices[kGemmChoice] = context.options().gemm.to_string();
   identity.choices[kAttentionChoice] = to_string(context.options().attention);
   identity.choices[kUpdateChoice] = update.to_string();
+  if (const AttentionBalance& balance = context.options().attention_balance; balance.measured())
+    identity.choices[balance_choice(context.shape(), context.options().order)] = balance.to_string();
   identity.choices[kConvolutionChoice] = context.options().convolutions.to_string();
   if (resumed) {
     const CheckpointState& state = resumed->state();

@@ -154,6 +154,23 @@ class Outputs(GptTest):
         self.assertEqual(choices, manifest["choices"])
         self.assertRegex(ended.out.splitlines()[4], f"^best matrix product .*, gemm {re.escape(choices['gemm'])}[,;]")
 
+    def test_a_resumed_run_keeps_what_was_measured_of_attention(self):
+        measured = [word for word in TRAINING if word not in ("--gemm", "mm")]
+
+        def choices_of(*flags):
+            ended = self.gpt("train", *flags, ranks=2)
+            self.assertEqual(ended.status, 0, ended.text)
+            starts = (self.directory / "run/starts.jsonl").read_text().splitlines()
+            return {name: value for name, value in json.loads(starts[-1])["choices"].items() if "balance" in name}
+
+        data = ("--data", self.text.name)
+        first = choices_of(*data, "--out", "run", *measured, "--grid", "1x2x1x1", "--attention-rows", "auto",
+                           "--steps", "1")
+        self.assertEqual(list(first), ["attention balance of 1x2x1x1 by xyzd"])
+        again = ("--resume", "run", *data, "--grid")
+        self.assertEqual(choices_of(*again, "1x2x1x1", "--steps", "2"), first)
+        self.assertEqual(list(choices_of(*again, "2x1x1x1", "--steps", "3")), ["attention balance of 2x1x1x1 by xyzd"])
+
     def test_generating_without_a_prompt_needs_no_line_break_in_the_vocabulary(self):
         self.text.write_text("abc" * 300)
         run = self.train("run", "--steps", "1", "--tokenizer", "chars")

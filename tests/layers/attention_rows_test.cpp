@@ -170,6 +170,20 @@ TEST(AttentionRows, AreDividedByThemselvesWhereThatIsEstimatedToPay) {
   }
 }
 
+TEST(AttentionRows, AreDividedByWhatWasMeasured) {
+  const int ranks = test_environment().ranks();
+  const auto divides = [&](double balance) {
+    Context context(test_environment(), {.y = ranks},
+                    {.dtype = at::kDouble,
+                     .forward = {.attention_rows = AttentionRows::automatic},
+                     .attention_balance = {.y = balance}});
+    return !outcome_of(context, {"", 100, heads_of(12)}).moved.empty();
+  };
+  // 12 FLOPs per feature and key, 50.5 keys, 2 x 3 x 8 bytes per feature.
+  EXPECT_TRUE(divides(12.6));
+  EXPECT_FALSE(divides(12.7));
+}
+
 // An attention may keep out, as one that reads a cache does.
 TEST(AttentionRows, StayWholeWhereALayerSaysSo) {
   Context context = context_with({.y = test_environment().ranks()}, AttentionRows::on);

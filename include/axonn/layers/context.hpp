@@ -40,6 +40,8 @@ struct ContextOptions {
   GemmChoice gemm = {};                 // choose_gemm() measures the best one
   ConvolutionChoice convolutions = {};  // choose_convolutions()
   AttentionProducts attention = AttentionProducts::own;  // choose_attention_products()
+  // For AttentionRows::automatic, from measure_attention_balance(); zeros: assumed ones.
+  AttentionBalance attention_balance = {};
   std::vector<int> job_ranks = {};  // ranks of the job that form the grid; empty: all, as many as the grid has
 
   // Sum gradients over the grid's ranks instead of rings; see overlap/step/gradient_programs.hpp.

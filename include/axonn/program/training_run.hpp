@@ -15,8 +15,9 @@ namespace axonn {
 // The parts of a program around train(), for any model. Every rank calls each of these functions.
 
 // Returns the options for the Context of this run. A resumed run uses the same matrix product and
-// the same kernels of `convolutions` as before if they are available here. Otherwise they are
-// measured now. If the plan names the product, nothing is measured, and convolutions are direct.
+// the same kernels of `convolutions` as before if they are available here, and on the same grid the
+// same balance of attention. Otherwise they are measured now. If the plan names the product,
+// nothing is measured, and convolutions are direct.
 ContextOptions choose_context(Environment& environment, const RunPlan& plan,
                               std::span<const ConvolutionShape> convolutions,
                               const std::optional<CheckpointReader>& resumed);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 #include "axonn/core/names.hpp"
 
@@ -37,6 +39,17 @@ inline double mean_scores(int64_t sequence, int64_t window) {
   const auto s = static_cast<double>(sequence), w = window > 0 ? std::min(static_cast<double>(window), s) : s;
   return w - w * (w - 1) / (2 * s);
 }
+
+// The balances of pays() along x and y. 0: not measured, or one rank.
+struct AttentionBalance {
+  double x = 0, y = 0;
+  bool measured() const { return x > 0 || y > 0; }
+  std::string to_string() const;  // "0 41.25", which parse_attention_balance() reads
+  bool operator==(const AttentionBalance&) const = default;
+};
+
+// UserError for any other text.
+AttentionBalance parse_attention_balance(std::string_view text);
 
 // Balances where nobody has measured one: 40 GFLOP/s per rank beside 2 GB/s of shared memory or
 // 1 Gbit/s between hosts, and 400 TFLOP/s beside 200 GB/s between GPUs.

@@ -26,7 +26,7 @@ AttentionRules attention_rules(Context& context, const AttentionTerms& terms, in
 // Heads of keys and values, (batch, k, kv, f) each, as views.
 KeysValues by_key_head(const at::Tensor& keys, const at::Tensor& values);
 
-// Keys and values, or their gradients, in one tensor: its sizes for so many tokens, and both halves.
+// Keys and values, or their gradients, in one tensor: its sizes for so many tokens, and halves.
 std::vector<int64_t> sizes_of_both(const KeysValues& like, int64_t tokens);
 KeysValues halves(const at::Tensor& both);
 
