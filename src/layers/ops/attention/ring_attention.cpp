@@ -104,7 +104,7 @@ class Piece {
 
  private:
   // Of a run: with fewer rows, a message has little to hide.
-  static constexpr int64_t kLeastRows = 128, kMost = 4;
+  static constexpr int64_t kLeastRows = 128, kMost = 8;
 
   Piece(int64_t run, Range rows) : run_(run), rows_(rows) {}
   Range rows_of(int64_t run) const { return {run * run_ + rows_.begin, run * run_ + rows_.end}; }
