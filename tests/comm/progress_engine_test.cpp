@@ -24,6 +24,7 @@
 #include "axonn/comm/production.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/grid/block_owners.hpp"
+#include "comm/collectives/ring_segments.hpp"
 #include "comm/host/channel_registry.hpp"
 #include "comm/host/progress_engine.hpp"
 #include "comm/host_communicator.hpp"
@@ -151,7 +152,7 @@ TEST(ProgressEngine, NapsFollowThePaceOfMessages) {
 // The one before it in its queue moves all the time. Rank 0 asks the others who hangs.
 TEST(ProgressEngine, EveryCallOfAQueueIsWatched) {
   using namespace std::chrono_literals;
-  constexpr int kMessages = 50, kMessageBytes = 1 << 20;
+  constexpr int kMessages = 50, kMessageBytes = RingSegments::kLargestBytes;  // as PointToPoint sends
   OneEngine rank_0(3, {.timeout = 1s, .ends_process = false});
   const auto rank_1 = rank_0.other(1);
   const auto moving = rank_0.world().receive(ones(int64_t{kMessages} * kMessageBytes / 4), 1);
