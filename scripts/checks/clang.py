@@ -19,7 +19,7 @@ OF_GCC = re.compile(r"-Wno-(restrict|maybe-uninitialized|stringop-overflow|array
                     r"|-fpch-preprocess|-Winvalid-pch")
 # As cmake/AxonnCompiler.cmake sets them for clang.
 OF_CLANG = ["-fsyntax-only", "-Werror", "-ffp-contract=off", "-Wno-deprecated-declarations"]
-WITH_VALUE = {"-o", "-include"}
+WITH_VALUE = {"-o", "-include", "-Xclang"}
 COMPILER = re.compile(r"(^|/)(c|g|clang)\+\+(-\d+)?$")
 
 
