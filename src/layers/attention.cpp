@@ -96,9 +96,9 @@ bool divides_rows(Context& context, const AttentionHeads& heads, const Attention
       .queries = features(heads.queries),
       .keys_values = features(heads.keys) + features(heads.values),
       .element_bytes = static_cast<double>(heads.queries.element_size())};
+  if (!heads.queries.is_cpu()) return trade.pays(kBalanceOfGpus);
   const AttentionBalance& balance = context.options().attention_balance;
   if (const double measured = axis == Axis::x ? balance.x : balance.y; measured > 0) return trade.pays(measured);
-  if (!heads.queries.is_cpu()) return trade.pays(kBalanceOfGpus);
   return trade.pays(context.communicators()[axis].sends_messages() ? kBalanceOfMessages : kBalanceInMemory);
 }
 

@@ -68,8 +68,8 @@ AttentionBalance measure_attention_balance(Environment& environment, const GridS
   const auto balance = [&](Axis axis) {
     if (shape[axis] == 1) return 0.0;
     Communicator& ranks = grid.communicators()[axis];
-    // A sum moves twice the bytes of a gather. RowsTrade leaves (ranks - 1) / ranks of both out.
-    return flops * slowest([&] { ranks.all_reduce(message).wait(); }) / (2.0 * static_cast<double>(message.nbytes()));
+    const double others = shape[axis] - 1, moved = 2 * static_cast<double>(message.nbytes()) * others / (others + 1);
+    return flops * slowest([&] { ranks.all_reduce(message).wait(); }) / moved;
   };
   return {.x = balance(Axis::x), .y = balance(Axis::y)};
 }
