@@ -126,7 +126,7 @@ ContextOptions choose_context(Environment& environment, const RunPlan& plan,
   const auto attention = stored(kAttentionChoice);
   result.attention = attention ? parse_name<AttentionProducts>(*attention, "a type of attention's products")
                                : choose_attention_products(environment.world(), result.dtype, result.device);
-  const auto balance = stored(balance_choice(plan.grid, result.order));
+  const auto balance = result.device.is_cpu() ? stored(balance_choice(plan.grid, result.order)) : std::nullopt;
   result.attention_balance =
       balance ? parse_attention_balance(*balance) : measure_attention_balance(environment, plan.grid, result);
   ConvolutionChoice known;

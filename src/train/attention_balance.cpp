@@ -52,11 +52,10 @@ AttentionBalance measure_attention_balance(Environment& environment, const GridS
                                            const ContextOptions& options) {
   if (!options.device.is_cpu() || options.forward.attention_rows != AttentionRows::automatic) return {};
   if (shape.x == 1 && shape.y == 1) return {};
-  ContextOptions plain{.dtype = options.dtype, .order = options.order, .attention = options.attention};
-  plain.job_ranks = options.job_ranks;
-  Context grid(environment, shape, plain);
-  plain.job_ranks = {environment.rank()};
-  Context alone(environment, {}, plain);
+  Context grid(environment, shape,
+               {.order = options.order, .placement = options.placement, .job_ranks = options.job_ranks});
+  Context alone(environment, {},
+                {.dtype = options.dtype, .attention = options.attention, .job_ranks = {environment.rank()}});
   Communicator& everyone = grid.communicators()[AxisSet::all()];
   const auto slowest = [&](const std::function<void()>& work) {
     const Tensor seconds = at::full({1}, median_seconds(everyone, work), at::kDouble);

@@ -49,7 +49,8 @@ std::vector<Case> cases() {
           {"dropout in a window", 4, heads_of(12, 5, 0.3)},
           {"documents", 6, heads_of(4), true},
           {"documents in a window", 6, heads_of(12, 5), true},
-          {"documents and dropout", 6, heads_of(12, 0, 0.3), true}};
+          {"documents and dropout", 6, heads_of(12, 0, 0.3), true},
+          {"documents and dropout in pieces and a window", 257, heads_of(4, 300, 0.3), true}};
 }
 
 // Documents of 2 to 9 tokens.
