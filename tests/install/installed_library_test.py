@@ -121,6 +121,15 @@ class InstalledLibrary(OutsideProject):
         for name in ("png_read", "jpeg_", "CLI::", "toml::"):
             self.assertNotIn(name, symbols)
 
+    # A linker takes one of several functions of one name: it would run on every processor.
+    def test_what_only_some_processors_run_has_no_name_of_others(self):
+        library, = self.prefix.glob("lib*/**/libaxonn_coconet.a")
+        symbols = run("nm", "-C", "--defined-only", "--extern-only", library)
+        for name in ("avx2", "avx512"):
+            _, member = symbols.split(f"stages_{name}.cpp.o:\n")
+            defined = [line.split(maxsplit=2)[2] for line in member.split("\n\n")[0].splitlines()]
+            self.assertEqual(defined, [f"axonn::coconet::{name}_stages()"])
+
     def test_programs_name_one_openmp_and_no_image_library(self):
         for program in (self.trainer, self.prefix / "bin/unet"):
             linked = run("ldd", program)

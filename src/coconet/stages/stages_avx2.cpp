@@ -10,13 +10,6 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-// To the end of the file, so that templates have it too.
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
-#else
-#pragma GCC target("avx2,fma,f16c")
-#endif
-
 namespace {
 constexpr int kVectorBytes = 32;
 }
@@ -50,9 +43,6 @@ namespace axonn::coconet {
 StageTable avx2_stages() { return table_of_stages(); }
 }  // namespace axonn::coconet
 
-#if defined(__clang__)
-#pragma clang attribute pop
-#endif
 #else
 namespace axonn::coconet {
 StageTable avx2_stages() { return {}; }

@@ -10,14 +10,6 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-// To the end of the file, so that templates have it too.
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma,f16c"))), \
-                             apply_to = function)
-#else
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,fma,f16c,prefer-vector-width=512")
-#endif
-
 namespace {
 constexpr int kVectorBytes = 64;
 }
@@ -52,9 +44,6 @@ namespace axonn::coconet {
 StageTable avx512_stages() { return table_of_stages(); }
 }  // namespace axonn::coconet
 
-#if defined(__clang__)
-#pragma clang attribute pop
-#endif
 #else
 namespace axonn::coconet {
 StageTable avx512_stages() { return {}; }
