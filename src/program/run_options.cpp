@@ -113,7 +113,8 @@ void CommunicationOptions::bind(OptionTable& table) {
             "residual (mm-ar-c); the latter at the owner of an element (mm-rs-c-ag); the same with the collective "
             "beside the product (overlap); auto: overlap between nodes for products of 256K or more, else mm-ar-c");
   table.add("overlap", "attention_rows", forward.attention_rows,
-            "ranks with the same heads divide attention's rows of queries; auto: by an estimate (changes rounding)");
+            "ranks with the same heads divide attention's rows of queries; auto: as measured, or by an "
+            "estimate on GPUs and with --gemm (changes rounding)");
   table.add("overlap", "norm_rows", forward.norm_rows,
             "ranks along X divide the rows of norms, dropout and residual sums of a decoder; auto: if all groups "
             "of them share memory or are GPUs (changes rounding)");

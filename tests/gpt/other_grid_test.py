@@ -25,11 +25,21 @@ class OtherGrid(GptTest):
         self.goes_on_elsewhere("--context", "2", "--dropout", "0.1", grids=(("1x1x1x1", 1), ("1x1x1x4", 4)),
                                schedules=(), resumed=("--context", "1"))
 
-    def goes_on_elsewhere(self, *network, grids=(("1x1x1x1", 1), ("1x2x1x2", 4)), schedules=SCHEDULES, resumed=()):
-        whole = self.train("whole", "--grid", "2x1x2x1", "--steps", "12", "--save-every", "6", *network, ranks=4)
+    def test_a_run_that_divides_sequences_after_its_beginning(self):
+        self.goes_on_elsewhere("--dropout", "0.1", grids=(("1x1x4x1", 4), ("1x1x2x1", 2)), schedules=(),
+                               resumed=("--context", "2"))
+
+    def test_a_run_that_divides_all_that_can_be_divided(self):
+        divided = "--attention-rows", "on", "--norm-rows", "on", "--context", "2"
+        for grid, other in (("1x2x2x1", "2x1x2x1"), ("2x1x2x1", "1x2x2x1")):
+            self.goes_on_elsewhere(*divided, "--dropout", "0.1", first=grid, grids=((other, 4),), schedules=())
+
+    def goes_on_elsewhere(self, *network, first="2x1x2x1", grids=(("1x1x1x1", 1), ("1x2x1x2", 4)), schedules=SCHEDULES,
+                          resumed=()):
+        whole = self.train(f"from-{first}", "--grid", first, "--steps", "12", "--save-every", "6", *network, ranks=4)
         for grid, ranks in grids:
             with self.subTest(grid):
-                out = self.directory / f"on-{grid}"
+                out = self.directory / f"from-{first}-on-{grid}"
                 ended = self.gpt("train", "--resume", whole / "step-000006", "--grid", grid, "--out", out, *resumed,
                                  ranks=ranks)
                 self.assertEqual(ended.status, 0, ended.text)
@@ -50,7 +60,7 @@ class OtherGrid(GptTest):
                              "--temperature", "0", "--grid", "2x1x2x1", "--linear-schedule", schedule, ranks=4)
             self.assertEqual(ended.status, 0, ended.text)
             texts[schedule] = ended.out
-        self.assertTrue(texts["1x1x1x1"].startswith("line 7"))
+        self.assertTrue(texts["2x1x2x1"].startswith("line 7"))
         self.assertEqual(len(set(texts.values())), 1, texts)
 
     def test_replicas_hold_the_same_bits_after_every_step(self):

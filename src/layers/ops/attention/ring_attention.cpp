@@ -155,7 +155,7 @@ class RingAttention final : public HeadsAttention {
           attention->attend_backward(queries_, runs, halves(some), halves(others));
           Travelling& sum = sums[piece];
           if (step > 1) sum.arrive();
-          sum.here().copy_(step == 1 ? others : sum.here() + others);
+          step == 1 ? sum.here().copy_(others) : sum.here().add_(others);
           sum.start();
         });
     for (size_t i = 0; i < sums.size(); ++i) {
