@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "axonn/grid/query_rows.hpp"
+
 namespace axonn {
 namespace {
 
@@ -46,6 +48,34 @@ TEST(AttentionBlocks, AreNoneOfKeysThatNobodySees) {
   ASSERT_EQ(seen.size(), 1u);
   EXPECT_EQ(seen[0].keys, (TokenRun{{7, 10}, 7}));
   EXPECT_TRUE(attention_blocks({}, early, {}).empty());
+}
+
+// Scores that a rank computes, also those of a block that nobody sees: `context` ranks divide the
+// tokens, and for each of them `ranks` the rows of queries. The keys of all parts come by.
+int64_t scores_of(int64_t sequence, int context, int part, int ranks, int rank) {
+  const std::vector<TokenRun> tokens = token_runs(sequence, context, part);
+  std::vector<TokenRun> queries;
+  for (const Range& rows : query_rows(sequence / context, ranks, rank))
+    for (const TokenRun& run : runs_within(tokens, rows)) queries.push_back(run);
+  int64_t scores = 0;
+  for (int other = 0; other < context; ++other)
+    for (const AttentionBlock& block : attention_blocks(queries, token_runs(sequence, context, other), {}))
+      scores += block.queries.rows.size() * block.keys.rows.size();
+  return scores;
+}
+
+TEST(AttentionBlocks, AreAnEqualShareOfScoresOnEveryRank) {
+  const int64_t sequence = 24576;
+  const auto whole = static_cast<double>(scores_of(sequence, 1, 0, 1, 0));
+  EXPECT_NEAR(whole / static_cast<double>(sequence * (sequence + 1) / 2), 1, 0.02);  // half of a block per row
+  for (const int context : {1, 2, 3, 4})
+    for (const int ranks : {1, 2, 3, 4})
+      for (int part = 0; part < context; ++part)
+        for (int rank = 0; rank < ranks; ++rank) {
+          const auto mine = static_cast<double>(scores_of(sequence, context, part, ranks, rank));
+          EXPECT_NEAR(mine * context * ranks / whole, 1, 0.01)
+              << "part " << part << " of " << context << ", rank " << rank << " of " << ranks;
+        }
 }
 
 }  // namespace
